@@ -1,0 +1,20 @@
+//! Cost-based physical optimization: from an analysed and logically rewritten plan to a `PhysicalPlan`.
+//!
+//! The path of a query: `relational` gives every column a query-wide id and collapses joins into blocks, `cardinality`
+//! estimates, `search` enumerates join orders and strategies together and keeps what `properties` and `cost` justify,
+//! `physical` is the result. This crate sees no file, thread or clock: tables reach it through `TableSource`, numbers
+//! through `StatisticsProvider`.
+
+pub mod cost;
+pub mod error;
+pub mod input;
+pub mod options;
+pub mod physical;
+pub mod properties;
+pub mod statistics;
+
+pub use error::OptimizerError;
+pub use input::{OptimizerInput, SharedInput};
+pub use options::{ExchangePolicy, OptimizerOptions, StrategySwitches};
+pub use physical::{PhysicalNode, PhysicalPlan};
+pub use statistics::{ColumnStatistics, StatisticsProvider, TableStatistics};

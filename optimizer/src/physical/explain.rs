@@ -1,0 +1,1 @@
+//! EXPLAIN: a plan as text.

@@ -1,0 +1,20 @@
+//! The physical plan: what the optimizer hands to the lowering.
+//!
+//! Invariant: columns are named by [`ColumnId`] only; positions and display names appear nowhere but in
+//! `PhysicalPlan::output` and in scans. The plan is immutable once built and holds no statistics provider.
+//! It refuses to know how an operator is executed: that is the runtime's matter.
+
+pub mod columns;
+pub mod explain;
+pub mod operators;
+pub mod plan;
+
+pub use columns::{ColumnId, ColumnInfo, ColumnTable};
+pub use operators::{
+    AggregateCall, AggregatePhase, GroupingSets, PhysicalOp, RuntimeFilterDef, RuntimeFilterUse,
+    Side, UnnestColumn, UnnestSource, WindowCall,
+};
+pub use plan::{
+    Channel, Estimates, ExchangeMode, Parallelism, PhysicalNode, PhysicalPlan, Provenance,
+    SharedNode, ShipStrategy,
+};
