@@ -1,0 +1,5 @@
+//! Names to tables.
+
+mod table;
+
+pub use table::{EngineTable, Table};

@@ -1,0 +1,61 @@
+//! What the engine knows of a table, and how the planner and the optimizer see it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use datafusion_common::Constraints;
+use datafusion_expr::{Expr, TableProviderFilterPushDown, TableSource};
+use thalweg_optimizer::TableStatistics;
+
+/// A table that scans can read: a connector of the runtime, and what the connector needs to find the data.
+pub trait Table: Send + Sync + fmt::Debug {
+    /// The columns.
+    fn schema(&self) -> SchemaRef;
+    /// Name of the connector under which the session's services know how to read it.
+    fn connector(&self) -> &str;
+    /// What the connector gets in [`thalweg_runtime::source::SourceSpec::options`].
+    fn options(&self) -> serde_json::Value;
+    /// Row counts, sizes and column statistics, as far as they are known without reading data.
+    fn statistics(&self) -> TableStatistics;
+    /// Keys that the table declares.
+    fn constraints(&self) -> Option<&Constraints>;
+}
+
+/// The adapter through which plans carry a [`Table`].
+#[derive(Debug, Clone)]
+pub struct EngineTable {
+    /// The table.
+    pub table: Arc<dyn Table>,
+    schema: SchemaRef,
+}
+
+impl EngineTable {
+    /// Wraps a table for the planner.
+    pub fn new(table: Arc<dyn Table>) -> Arc<Self> {
+        let schema = table.schema();
+        Arc::new(EngineTable { table, schema })
+    }
+
+    /// The table behind a plan's source, if it is one of the engine's.
+    pub fn of(source: &dyn TableSource) -> Option<&EngineTable> {
+        source.downcast_ref()
+    }
+}
+
+impl TableSource for EngineTable {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    fn constraints(&self) -> Option<&Constraints> {
+        self.table.constraints()
+    }
+
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> datafusion_common::Result<Vec<TableProviderFilterPushDown>> {
+        Ok(vec![TableProviderFilterPushDown::Exact; filters.len()])
+    }
+}

@@ -1,0 +1,143 @@
+//! The real environment.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use parking_lot::{Condvar, Mutex};
+
+use super::{Environment, IoJob, ReadFile};
+
+/// Threads that blocking work may occupy at a time; more work waits for one.
+const IO_THREADS_MAX: usize = 64;
+
+/// Clocks, threads and files of the operating system.
+#[derive(Debug)]
+pub struct System {
+    start: Instant,
+    pool: Arc<IoPool>,
+}
+
+impl System {
+    /// Starts no thread yet.
+    pub fn new() -> Arc<Self> {
+        Arc::new(System { start: Instant::now(), pool: Arc::new(IoPool::default()) })
+    }
+}
+
+#[derive(Debug, Default)]
+struct IoPool {
+    queue: Mutex<IoQueue>,
+    ready: Condvar,
+}
+
+#[derive(Default)]
+struct IoQueue {
+    jobs: VecDeque<IoJob>,
+    idle: usize,
+    threads: usize,
+}
+
+impl std::fmt::Debug for IoQueue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} jobs, {} threads, {} idle", self.jobs.len(), self.threads, self.idle)
+    }
+}
+
+impl IoPool {
+    fn submit(self: &Arc<Self>, job: IoJob) {
+        let mut queue = self.queue.lock();
+        queue.jobs.push_back(job);
+        if queue.idle >= queue.jobs.len() || queue.threads == IO_THREADS_MAX {
+            self.ready.notify_one();
+            return;
+        }
+        queue.threads += 1;
+        let pool = self.clone();
+        let name = format!("io-{}", queue.threads);
+        drop(queue);
+        let spawned = std::thread::Builder::new().name(name).spawn(move || pool.run());
+        if spawned.is_err() {
+            self.queue.lock().threads -= 1;
+            self.ready.notify_one();
+        }
+    }
+
+    fn run(&self) {
+        loop {
+            let mut queue = self.queue.lock();
+            let job = loop {
+                if let Some(job) = queue.jobs.pop_front() {
+                    break job;
+                }
+                queue.idle += 1;
+                self.ready.wait(&mut queue);
+                queue.idle -= 1;
+            };
+            drop(queue);
+            job();
+        }
+    }
+}
+
+impl Environment for System {
+    fn now_us(&self) -> i64 {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+    }
+
+    fn monotonic_ns(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn random_u64(&self) -> u64 {
+        use std::hash::{BuildHasher, RandomState};
+        RandomState::new().hash_one(self.monotonic_ns())
+    }
+
+    fn spawn_io(&self, job: IoJob) {
+        self.pool.submit(job);
+    }
+
+    fn open_file(&self, path: &Path) -> io::Result<Arc<dyn ReadFile>> {
+        let file = File::open(path)?;
+        let metadata = file.metadata()?;
+        if metadata.is_dir() {
+            return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a directory"));
+        }
+        let len = metadata.is_file().then(|| metadata.len());
+        Ok(Arc::new(SystemFile { file, len }))
+    }
+}
+
+#[derive(Debug)]
+struct SystemFile {
+    file: File,
+    len: Option<u64>,
+}
+
+impl ReadFile for SystemFile {
+    fn len_bytes(&self) -> Option<u64> {
+        self.len
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        if self.len.is_none() {
+            return (&self.file).read(buffer);
+        }
+        let mut filled = 0;
+        while filled < buffer.len() {
+            let at = offset + filled as u64;
+            match std::os::unix::fs::FileExt::read_at(&self.file, &mut buffer[filled..], at) {
+                Ok(0) => break,
+                Ok(n) => filled += n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(filled)
+    }
+}

@@ -1,0 +1,144 @@
+//! The producer's end of an edge: decides where an element goes and waits where there is no room.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::Waker;
+
+use super::partitioner::HashPartitioner;
+use super::queue::{InputQueue, Offer};
+use crate::batch::Batch;
+use crate::element::StreamElement;
+use crate::error::Result;
+use crate::operators::PortId;
+
+/// A consumer subtask as one producer subtask sees it.
+#[derive(Clone)]
+pub struct Target {
+    /// Its queue.
+    pub queue: Arc<InputQueue>,
+    /// The port there.
+    pub port: PortId,
+    /// This producer's channel of that port.
+    pub channel: usize,
+}
+
+/// How one producer subtask ships.
+pub enum Shipping {
+    /// To the only target.
+    Single,
+    /// To all targets.
+    Broadcast,
+    /// Whole batches in turn.
+    Rebalance {
+        /// The next target.
+        next: usize,
+    },
+    /// By the hash of keys. Pages carry their partition.
+    Hash(HashPartitioner),
+}
+
+/// One out edge of one producer subtask.
+pub struct ResultPartition {
+    shipping: Shipping,
+    targets: Vec<Target>,
+    closed: Vec<bool>,
+    pending: VecDeque<(usize, StreamElement)>,
+}
+
+/// Whether a partition has sent all it was given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Drained {
+    /// Everything is sent.
+    Yes,
+    /// A target is full; its waker is registered.
+    No,
+    /// No target wants anything any more.
+    AllClosed,
+}
+
+impl ResultPartition {
+    /// An edge to these targets.
+    pub fn new(shipping: Shipping, targets: Vec<Target>) -> Self {
+        let closed = vec![false; targets.len()];
+        ResultPartition { shipping, targets, closed, pending: VecDeque::new() }
+    }
+
+    /// Takes an element; it is sent by [`ResultPartition::drain`]. Call it only when drained.
+    pub fn emit(&mut self, element: StreamElement) -> Result<()> {
+        let pending = &mut self.pending;
+        let targets = self.targets.len();
+        match element {
+            StreamElement::Batch(batch) => self.emit_batch(batch)?,
+            StreamElement::Pages(pages) => match &mut self.shipping {
+                Shipping::Single => pending.push_back((0, StreamElement::Pages(pages))),
+                Shipping::Broadcast => (0..targets)
+                    .for_each(|t| pending.push_back((t, StreamElement::Pages(pages.clone())))),
+                Shipping::Rebalance { next } => {
+                    pending.push_back((*next, StreamElement::Pages(pages)));
+                    *next = (*next + 1) % targets;
+                }
+                Shipping::Hash(_) => {
+                    let target = pages.partition() as usize % targets;
+                    pending.push_back((target, StreamElement::Pages(pages)));
+                }
+            },
+            control => {
+                if let Shipping::Hash(partitioner) = &mut self.shipping {
+                    partitioner
+                        .flush(|t, b| pending.push_back((t, StreamElement::Batch(b))))?;
+                }
+                (0..targets).for_each(|t| pending.push_back((t, control.clone())));
+            }
+        }
+        Ok(())
+    }
+
+    fn emit_batch(&mut self, batch: Batch) -> Result<()> {
+        let pending = &mut self.pending;
+        match &mut self.shipping {
+            Shipping::Single => pending.push_back((0, StreamElement::Batch(batch))),
+            Shipping::Broadcast => (0..self.targets.len())
+                .for_each(|t| pending.push_back((t, StreamElement::Batch(batch.clone())))),
+            Shipping::Rebalance { next } => {
+                pending.push_back((*next, StreamElement::Batch(batch)));
+                *next = (*next + 1) % self.targets.len();
+            }
+            Shipping::Hash(partitioner) => {
+                partitioner.push(batch, |t, b| pending.push_back((t, StreamElement::Batch(b))))?
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what is pending as far as targets have room. A full target holds up only its own elements.
+    pub fn drain(&mut self, waker: &Waker) -> Result<Drained> {
+        let mut full = vec![false; self.targets.len()];
+        let mut kept = VecDeque::new();
+        while let Some((t, element)) = self.pending.pop_front() {
+            if self.closed[t] {
+                continue;
+            }
+            if full[t] {
+                kept.push_back((t, element));
+                continue;
+            }
+            let target = &self.targets[t];
+            match target.queue.offer(target.port, target.channel, element, waker)? {
+                Offer::Taken => {}
+                Offer::Full(element) => {
+                    full[t] = true;
+                    kept.push_back((t, element));
+                }
+                Offer::Closed => self.closed[t] = true,
+            }
+        }
+        self.pending = kept;
+        Ok(if self.closed.iter().all(|c| *c) {
+            Drained::AllClosed
+        } else if self.pending.is_empty() {
+            Drained::Yes
+        } else {
+            Drained::No
+        })
+    }
+}

@@ -1,0 +1,79 @@
+//! Splitting a batch by the hash of its keys.
+
+use arrow::array::{ArrayRef, UInt32Array};
+use arrow::compute::take;
+
+use crate::batch::{Batch, Coalescer};
+use crate::error::Result;
+use crate::expr::CompiledExpr;
+use crate::rows::hash_columns;
+
+/// Seed of the hash that decides the subtask: another one than hash tables use, so that the rows of one
+/// subtask still spread over its table.
+const PARTITION_SEED: u64 = 0x5eed_7ab1_e0f5_17e5;
+
+/// Decides the consumer of each row, and gathers rows for each until they make a batch.
+pub struct HashPartitioner {
+    keys: Vec<CompiledExpr>,
+    gathered: Vec<Coalescer>,
+}
+
+impl HashPartitioner {
+    /// Rows go to one of `consumers` by the hash of `keys`.
+    pub fn new(keys: Vec<CompiledExpr>, consumers: usize, batch_rows: usize) -> Self {
+        let gathered = (0..consumers).map(|_| Coalescer::new(batch_rows)).collect();
+        HashPartitioner { keys, gathered }
+    }
+
+    /// Splits a batch; `ready` is called with what is worth sending.
+    pub fn push(&mut self, batch: Batch, mut ready: impl FnMut(usize, Batch)) -> Result<()> {
+        let batch = batch.compact()?;
+        let consumers = self.gathered.len();
+        if consumers == 1 {
+            ready(0, batch);
+            return Ok(());
+        }
+        let keys: Vec<ArrayRef> =
+            self.keys.iter().map(|k| k.evaluate(&batch)).collect::<Result<_>>()?;
+        let hashes = hash_columns(&keys, batch.num_rows(), PARTITION_SEED);
+        let mut rows: Vec<Vec<u32>> = vec![Vec::new(); consumers];
+        for (row, hash) in hashes.iter().enumerate() {
+            // The multiplication takes the high bits of the hash to a consumer without a division.
+            let consumer = ((u128::from(*hash) * consumers as u128) >> 64) as usize;
+            rows[consumer].push(row as u32);
+        }
+        for (consumer, rows) in rows.into_iter().enumerate() {
+            if rows.is_empty() {
+                continue;
+            }
+            let part = select(&batch, rows)?;
+            if let Some(full) = self.gathered[consumer].push(part)? {
+                ready(consumer, full);
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands out what is gathered.
+    pub fn flush(&mut self, mut ready: impl FnMut(usize, Batch)) -> Result<()> {
+        for (consumer, gathered) in self.gathered.iter_mut().enumerate() {
+            if let Some(batch) = gathered.flush()? {
+                ready(consumer, batch);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn select(batch: &Batch, rows: Vec<u32>) -> Result<Batch> {
+    let kinds = batch.kinds().map(|k| rows.iter().map(|&i| k[i as usize]).collect());
+    let indices = UInt32Array::from(rows);
+    let columns =
+        batch.columns().iter().map(|c| take(c, &indices, None)).collect::<Result<Vec<_>, _>>()?;
+    let mut part = Batch::new(columns, indices.len());
+    part.ingest_time_us = batch.ingest_time_us;
+    Ok(match kinds {
+        Some(kinds) => part.with_kinds(kinds),
+        None => part,
+    })
+}

@@ -1,0 +1,182 @@
+//! The queue in front of one consumer subtask: elements of all its channels, in arrival order.
+//!
+//! Bounded by bytes for each port: a port that is full refuses, so that one slow input of a join does not
+//! hold up the other. A blocking port takes everything and shows nothing until all its producers have ended.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::Waker;
+
+use parking_lot::Mutex;
+
+use crate::element::StreamElement;
+use crate::error::Result;
+use crate::memory::{MemoryManager, Reservation};
+use crate::operators::{PortId, PortSet};
+
+/// An element with the channel it came by.
+#[derive(Debug)]
+pub struct Arrival {
+    /// The port.
+    pub port: PortId,
+    /// Which producer subtask of that port.
+    pub channel: usize,
+    /// What came.
+    pub element: StreamElement,
+}
+
+/// What became of an element offered to a queue.
+#[derive(Debug)]
+pub enum Offer {
+    /// It is in the queue.
+    Taken,
+    /// The port is full: here it is again, and the waker is registered.
+    Full(StreamElement),
+    /// The consumer wants nothing more.
+    Closed,
+}
+
+/// One port's description.
+#[derive(Debug, Clone)]
+pub struct PortSpec {
+    /// Number of producer subtasks.
+    pub channels: usize,
+    /// Whether the port shows nothing until all of them have ended.
+    pub blocking: bool,
+}
+
+/// Shared by one consumer subtask and its producers.
+pub struct InputQueue {
+    inner: Mutex<Inner>,
+    bytes_max: usize,
+}
+
+struct Inner {
+    ports: Vec<Port>,
+    consumer: Option<Waker>,
+    closed: bool,
+}
+
+struct Port {
+    elements: VecDeque<(usize, StreamElement, usize)>,
+    bytes: usize,
+    open_channels: usize,
+    blocking: Option<Reservation>,
+    producers: Vec<Waker>,
+}
+
+impl InputQueue {
+    /// A queue whose ports each hold up to `bytes_max` bytes.
+    pub fn new(ports: &[PortSpec], bytes_max: usize, memory: &Arc<MemoryManager>) -> Arc<Self> {
+        let ports = ports
+            .iter()
+            .map(|spec| Port {
+                elements: VecDeque::new(),
+                bytes: 0,
+                open_channels: spec.channels,
+                blocking: spec.blocking.then(|| memory.reserve("blocking exchange")),
+                producers: Vec::new(),
+            })
+            .collect();
+        Arc::new(InputQueue {
+            inner: Mutex::new(Inner { ports, consumer: None, closed: false }),
+            bytes_max,
+        })
+    }
+
+    /// Offers an element; an element goes into a port that holds less than its bound.
+    pub fn offer(
+        &self,
+        port: PortId,
+        channel: usize,
+        element: StreamElement,
+        waker: &Waker,
+    ) -> Result<Offer> {
+        let bytes = element.memory_bytes();
+        let mut inner = self.inner.lock();
+        if inner.closed {
+            return Ok(Offer::Closed);
+        }
+        let slot = &mut inner.ports[port.0 as usize];
+        match &mut slot.blocking {
+            Some(reservation) => reservation.try_grow(bytes)?,
+            None if bytes > 0 && slot.bytes >= self.bytes_max => {
+                if !slot.producers.iter().any(|w| w.will_wake(waker)) {
+                    slot.producers.push(waker.clone());
+                }
+                return Ok(Offer::Full(element));
+            }
+            None => {}
+        }
+        if matches!(element, StreamElement::End) {
+            slot.open_channels -= 1;
+        }
+        slot.bytes += bytes;
+        slot.elements.push_back((channel, element, bytes));
+        let wake = slot.blocking.is_none() || slot.open_channels == 0;
+        let consumer = if wake { inner.consumer.take() } else { None };
+        drop(inner);
+        if let Some(waker) = consumer {
+            waker.wake();
+        }
+        Ok(Offer::Taken)
+    }
+
+    /// The next element of one of these ports; if there is none, `waker` will be woken when one comes.
+    pub fn poll(&self, wanted: PortSet, waker: &Waker) -> Option<Arrival> {
+        let mut inner = self.inner.lock();
+        for (index, port) in inner.ports.iter_mut().enumerate() {
+            let id = PortId(index as u16);
+            if !wanted.contains(id) || (port.blocking.is_some() && port.open_channels > 0) {
+                continue;
+            }
+            let Some((channel, element, bytes)) = port.elements.pop_front() else { continue };
+            port.bytes -= bytes;
+            if let Some(reservation) = &mut port.blocking {
+                reservation.shrink(bytes);
+            }
+            let producers = if port.bytes < self.bytes_max {
+                std::mem::take(&mut port.producers)
+            } else {
+                Vec::new()
+            };
+            drop(inner);
+            producers.into_iter().for_each(Waker::wake);
+            return Some(Arrival { port: id, channel, element });
+        }
+        match &mut inner.consumer {
+            Some(known) if known.will_wake(waker) => {}
+            slot => *slot = Some(waker.clone()),
+        }
+        None
+    }
+
+    /// The consumer wants nothing more: what is queued goes, and producers learn it at their next offer.
+    pub fn close(&self) {
+        let mut inner = self.inner.lock();
+        inner.closed = true;
+        let mut wakers = Vec::new();
+        for port in &mut inner.ports {
+            port.elements.clear();
+            port.bytes = 0;
+            port.blocking = None;
+            wakers.append(&mut port.producers);
+        }
+        drop(inner);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// A line for the wait graph: what each port holds and how many producers are still there.
+    pub fn describe(&self) -> String {
+        let inner = self.inner.lock();
+        let ports = inner.ports.iter().enumerate().map(|(i, p)| {
+            format!(
+                "port {i}: {} elements, {} bytes, {} producers",
+                p.elements.len(),
+                p.bytes,
+                p.open_channels
+            )
+        });
+        ports.collect::<Vec<_>>().join("; ")
+    }
+}

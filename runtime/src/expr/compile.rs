@@ -1,0 +1,274 @@
+//! From [`Expr`] to something that can be evaluated on a batch.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use datafusion_common::ScalarValue;
+use datafusion_common::config::ConfigOptions;
+use datafusion_expr::Operator;
+use datafusion_physical_expr::expressions::{
+    self, BinaryExpr, CaseExpr, CastExpr, Column, IsNotNullExpr, IsNullExpr, LambdaExpr,
+    LambdaVariable, LikeExpr, Literal as PhysicalLiteral, NotExpr, TryCastExpr,
+};
+use datafusion_physical_expr::{HigherOrderFunctionExpr, PhysicalExpr, ScalarFunctionExpr};
+
+use super::float::CanonicalFloat;
+use super::{BinaryOperator, Expr, FunctionRegistry, IsTest};
+use crate::batch::Batch;
+use crate::error::{Error, Result};
+
+/// An expression ready to run on batches of one schema.
+#[derive(Debug, Clone)]
+pub struct CompiledExpr {
+    physical: Arc<dyn PhysicalExpr>,
+    schema: SchemaRef,
+    column: Option<usize>,
+    data_type: DataType,
+}
+
+impl CompiledExpr {
+    /// The type of the values.
+    pub fn data_type(&self) -> &DataType {
+        &self.data_type
+    }
+
+    /// The input column that the expression is, if it is no more than that.
+    pub fn as_column(&self) -> Option<usize> {
+        self.column
+    }
+
+    /// One value for each physical row; the batch must have no selection.
+    pub fn evaluate(&self, batch: &Batch) -> Result<ArrayRef> {
+        debug_assert!(batch.selection().is_none(), "expressions see compact batches");
+        if let Some(index) = self.column {
+            return Ok(batch.column(index).clone());
+        }
+        let record_batch = batch.to_record_batch(self.schema.clone())?;
+        Ok(self.physical.evaluate(&record_batch)?.into_array(batch.physical_rows())?)
+    }
+
+    /// A mask for a predicate; NULL where it is NULL.
+    pub fn evaluate_predicate(&self, batch: &Batch) -> Result<BooleanArray> {
+        let array = self.evaluate(batch)?;
+        match array.as_boolean_opt() {
+            Some(mask) => Ok(mask.clone()),
+            None if array.data_type() == &DataType::Null => {
+                Ok(BooleanArray::new_null(batch.physical_rows()))
+            }
+            None => Err(Error::Internal(format!("a predicate of type {}", array.data_type()))),
+        }
+    }
+}
+
+/// Compiles several expressions over one schema.
+pub fn compile_all(
+    exprs: &[Expr],
+    schema: &SchemaRef,
+    functions: &FunctionRegistry,
+) -> Result<Vec<CompiledExpr>> {
+    exprs.iter().map(|e| compile(e, schema, functions)).collect()
+}
+
+/// Compiles an expression over the columns of `schema`.
+pub fn compile(
+    expr: &Expr,
+    schema: &SchemaRef,
+    functions: &FunctionRegistry,
+) -> Result<CompiledExpr> {
+    let compiler = Compiler { schema, functions, config: Arc::new(ConfigOptions::default()) };
+    let physical = compiler.build(expr)?;
+    let data_type = physical.data_type(schema)?;
+    let column = match expr {
+        Expr::Column(index) => Some(*index),
+        _ => None,
+    };
+    Ok(CompiledExpr { physical, schema: schema.clone(), column, data_type })
+}
+
+struct Compiler<'a> {
+    schema: &'a SchemaRef,
+    functions: &'a FunctionRegistry,
+    config: Arc<ConfigOptions>,
+}
+
+type Built = Result<Arc<dyn PhysicalExpr>>;
+
+impl Compiler<'_> {
+    fn build(&self, expr: &Expr) -> Built {
+        match expr {
+            Expr::Column(index) => self.column(*index),
+            Expr::Literal(value) => Ok(Arc::new(PhysicalLiteral::new(value.0.clone()))),
+            Expr::Binary { op, left, right } => self.binary(*op, left, right),
+            Expr::Not(e) => Ok(Arc::new(NotExpr::new(self.build(e)?))),
+            Expr::Negative(e) => Ok(expressions::negative(self.build(e)?, self.schema)?),
+            Expr::Is { test, expr } => self.is(*test, expr),
+            Expr::Cast { expr, to, fallible } => self.cast(expr, to, *fallible),
+            Expr::Case { operand, branches, otherwise } => {
+                self.case(operand.as_deref(), branches, otherwise.as_deref())
+            }
+            Expr::Like { negated, case_insensitive, expr, pattern } => Ok(Arc::new(LikeExpr::new(
+                *negated,
+                *case_insensitive,
+                self.build(expr)?,
+                self.build(pattern)?,
+            ))),
+            Expr::InList { expr, list, negated } => self.in_list(expr, list, *negated),
+            Expr::Function { name, args, result } => self.function(name, args, result),
+            Expr::HigherOrder { name, args } => {
+                let function = self.functions.higher_order(name)?;
+                let args = self.build_all(args)?;
+                Ok(Arc::new(HigherOrderFunctionExpr::try_new_with_schema(
+                    function,
+                    args,
+                    self.schema,
+                    self.config.clone(),
+                )?))
+            }
+            Expr::Lambda { params, body } => {
+                Ok(Arc::new(LambdaExpr::try_new(params.clone(), self.build(body)?)?))
+            }
+            Expr::LambdaVariable { index, field } => {
+                Ok(Arc::new(LambdaVariable::new(*index, Arc::new(field.clone()))))
+            }
+        }
+    }
+
+    fn build_all(&self, exprs: &[Expr]) -> Result<Vec<Arc<dyn PhysicalExpr>>> {
+        exprs.iter().map(|e| self.build(e)).collect()
+    }
+
+    fn column(&self, index: usize) -> Built {
+        let field = self.schema.fields().get(index).ok_or_else(|| {
+            Error::Internal(format!("column {index} of {}", self.schema.fields().len()))
+        })?;
+        Ok(Arc::new(Column::new(field.name(), index)))
+    }
+
+    fn binary(&self, op: BinaryOperator, left: &Expr, right: &Expr) -> Built {
+        let (mut left, mut right) = (self.build(left)?, self.build(right)?);
+        if op.compares() {
+            left = self.canonical(left)?;
+            right = self.canonical(right)?;
+        }
+        let expr = BinaryExpr::new(left, op.into(), right).with_fail_on_overflow(true);
+        Ok(Arc::new(expr))
+    }
+
+    /// Comparisons see one bit pattern for each floating-point value.
+    fn canonical(&self, expr: Arc<dyn PhysicalExpr>) -> Built {
+        Ok(if expr.data_type(self.schema)?.is_floating() {
+            Arc::new(CanonicalFloat(expr))
+        } else {
+            expr
+        })
+    }
+
+    fn is(&self, test: IsTest, expr: &Expr) -> Built {
+        let built = self.build(expr)?;
+        let equals = |value: bool, op: Operator| -> Arc<dyn PhysicalExpr> {
+            let literal = PhysicalLiteral::new(ScalarValue::Boolean(Some(value)));
+            Arc::new(BinaryExpr::new(built.clone(), op, Arc::new(literal)))
+        };
+        Ok(match test {
+            IsTest::Null | IsTest::Unknown => Arc::new(IsNullExpr::new(built)),
+            IsTest::NotNull | IsTest::NotUnknown => Arc::new(IsNotNullExpr::new(built)),
+            IsTest::True => equals(true, Operator::IsNotDistinctFrom),
+            IsTest::NotTrue => equals(true, Operator::IsDistinctFrom),
+            IsTest::False => equals(false, Operator::IsNotDistinctFrom),
+            IsTest::NotFalse => equals(false, Operator::IsDistinctFrom),
+        })
+    }
+
+    fn cast(&self, expr: &Expr, to: &DataType, fallible: bool) -> Built {
+        let built = self.build(expr)?;
+        if &built.data_type(self.schema)? == to {
+            return Ok(built);
+        }
+        Ok(if fallible {
+            Arc::new(TryCastExpr::new(built, to.clone()))
+        } else {
+            Arc::new(CastExpr::new(built, to.clone(), None))
+        })
+    }
+
+    fn case(
+        &self,
+        operand: Option<&Expr>,
+        branches: &[(Expr, Expr)],
+        otherwise: Option<&Expr>,
+    ) -> Built {
+        let operand = operand.map(|e| self.build(e)).transpose()?;
+        let branches = branches
+            .iter()
+            .map(|(when, then)| Ok((self.build(when)?, self.build(then)?)))
+            .collect::<Result<Vec<_>>>()?;
+        let otherwise = otherwise.map(|e| self.build(e)).transpose()?;
+        Ok(Arc::new(CaseExpr::try_new(operand, branches, otherwise)?))
+    }
+
+    fn in_list(&self, expr: &Expr, list: &[Expr], negated: bool) -> Built {
+        let built = self.canonical(self.build(expr)?)?;
+        let list = list
+            .iter()
+            .map(|e| self.canonical(self.build(e)?))
+            .collect::<Result<Vec<_>>>()?;
+        Ok(expressions::in_list(built, list, &negated, self.schema)?)
+    }
+
+    fn function(&self, name: &str, args: &[Expr], result: &Field) -> Built {
+        let function = self.functions.scalar(name)?;
+        Ok(Arc::new(ScalarFunctionExpr::new(
+            name,
+            function,
+            self.build_all(args)?,
+            Arc::new(result.clone()),
+            self.config.clone(),
+        )))
+    }
+}
+
+impl BinaryOperator {
+    /// Whether the operator compares its sides.
+    pub fn compares(self) -> bool {
+        use BinaryOperator::*;
+        matches!(
+            self,
+            Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom
+        )
+    }
+}
+
+macro_rules! operators {
+    ($($name:ident),*) => {
+        impl From<BinaryOperator> for Operator {
+            fn from(op: BinaryOperator) -> Operator {
+                match op { $(BinaryOperator::$name => Operator::$name),* }
+            }
+        }
+        impl TryFrom<Operator> for BinaryOperator {
+            type Error = Error;
+            fn try_from(op: Operator) -> Result<Self> {
+                match op {
+                    $(Operator::$name => Ok(BinaryOperator::$name),)*
+                    other => Err(Error::Unsupported(format!("the operator {other}"))),
+                }
+            }
+        }
+    };
+}
+operators!(
+    Eq, NotEq, Lt, LtEq, Gt, GtEq, Plus, Minus, Multiply, Divide, Modulo, And, Or, IsDistinctFrom,
+    IsNotDistinctFrom, RegexMatch, RegexIMatch, RegexNotMatch, RegexNotIMatch, BitwiseAnd,
+    BitwiseOr, BitwiseXor, BitwiseShiftRight, BitwiseShiftLeft, StringConcat
+);
+
+/// A schema of nullable columns with these types, named by position.
+pub fn positional_schema(types: &[DataType]) -> SchemaRef {
+    let fields: Vec<Field> = types
+        .iter()
+        .enumerate()
+        .map(|(i, t)| Field::new(format!("c{i}"), t.clone(), true))
+        .collect();
+    Arc::new(Schema::new(fields))
+}

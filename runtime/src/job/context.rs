@@ -1,0 +1,138 @@
+//! What all tasks of a job share.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+
+use crate::env::Environment;
+use crate::error::{Error, Result};
+use crate::expr::FunctionRegistry;
+use crate::graph::{JobGraph, VertexId};
+use crate::memory::MemoryManager;
+use crate::operators::OperatorMetrics;
+use crate::shared::SharedRegistry;
+use crate::shared::runtime_filter::RuntimeFilters;
+use crate::sink::SinkConnector;
+use crate::source::{Source, SourceConnector, SourceSpec};
+
+/// Settings of a job, sent with its graph.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobOptions {
+    /// Rows a batch has at most.
+    pub batch_rows: usize,
+    /// Bytes that the queue of one input port may hold before its producers wait.
+    pub exchange_bytes_max: usize,
+}
+
+impl Default for JobOptions {
+    fn default() -> Self {
+        JobOptions { batch_rows: 8192, exchange_bytes_max: 8 << 20 }
+    }
+}
+
+/// What a process offers to jobs: never sent, registered by name on every side.
+#[derive(Clone)]
+pub struct Services {
+    /// Clocks, files, I/O threads.
+    pub env: Arc<dyn Environment>,
+    /// The memory budget.
+    pub memory: Arc<MemoryManager>,
+    /// Scalar functions.
+    pub functions: FunctionRegistry,
+    /// Connectors that read, by name.
+    pub sources: HashMap<String, Arc<dyn SourceConnector>>,
+    /// Connectors that write, by name.
+    pub sinks: HashMap<String, Arc<dyn SinkConnector>>,
+}
+
+/// A running job's shared part.
+pub struct JobContext {
+    /// The job's number in this process.
+    pub job: u64,
+    /// Its settings.
+    pub options: JobOptions,
+    /// Clocks, files, I/O threads.
+    pub env: Arc<dyn Environment>,
+    /// The memory budget.
+    pub memory: Arc<MemoryManager>,
+    /// Scalar functions.
+    pub functions: FunctionRegistry,
+    /// Builds that subtasks share.
+    pub shared: SharedRegistry,
+    /// Filters from finished build sides.
+    pub filters: RuntimeFilters,
+    /// Set when the job is to end early.
+    pub cancelled: AtomicBool,
+    /// Steps done by all tasks: the watchdog sees by it whether anything moves.
+    pub steps: AtomicU64,
+    connectors: Services,
+    opened: Mutex<HashMap<VertexId, Arc<dyn Source>>>,
+    metrics: HashMap<(VertexId, usize), Arc<OperatorMetrics>>,
+}
+
+impl JobContext {
+    /// The context of a graph about to be deployed.
+    pub fn new(job: u64, graph: &JobGraph, options: JobOptions, services: Services) -> Arc<Self> {
+        let metrics = graph
+            .vertices
+            .iter()
+            .enumerate()
+            .flat_map(|(v, vertex)| (0..vertex.chain.len()).map(move |i| (v, i)))
+            .map(|(v, i)| ((VertexId(v as u32), i), Arc::default()))
+            .collect();
+        Arc::new(JobContext {
+            job,
+            options,
+            env: services.env.clone(),
+            memory: services.memory.clone(),
+            functions: services.functions.clone(),
+            shared: SharedRegistry::default(),
+            filters: RuntimeFilters::default(),
+            cancelled: AtomicBool::new(false),
+            steps: AtomicU64::new(0),
+            connectors: services,
+            opened: Mutex::default(),
+            metrics,
+        })
+    }
+
+    /// The counters of an operator, by its place in the graph.
+    pub fn metrics(&self, vertex: VertexId, operator: usize) -> Arc<OperatorMetrics> {
+        self.metrics.get(&(vertex, operator)).cloned().unwrap_or_default()
+    }
+
+    /// The source of a scan vertex, opened by whichever subtask comes first.
+    pub fn source(self: &Arc<Self>, vertex: VertexId, spec: &SourceSpec) -> Result<Arc<dyn Source>> {
+        let mut opened = self.opened.lock();
+        if let Some(source) = opened.get(&vertex) {
+            return Ok(source.clone());
+        }
+        let connector = self
+            .connectors
+            .sources
+            .get(&spec.connector)
+            .ok_or_else(|| Error::Internal(format!("no connector {}", spec.connector)))?;
+        let source = connector.open(spec, self)?;
+        opened.insert(vertex, source.clone());
+        Ok(source)
+    }
+
+    /// Work done and work in all over the job's sources that know it.
+    pub fn progress(&self) -> Option<(u64, u64)> {
+        let opened = self.opened.lock();
+        let known = opened.values().filter_map(|s| s.progress());
+        known.reduce(|a, b| (a.0 + b.0, a.1 + b.1))
+    }
+
+    /// The sink of a name.
+    pub fn sink(&self, name: &str) -> Result<Arc<dyn SinkConnector>> {
+        self.connectors
+            .sinks
+            .get(name)
+            .cloned()
+            .ok_or_else(|| Error::Internal(format!("no sink {name}")))
+    }
+}

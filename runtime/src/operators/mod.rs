@@ -1,0 +1,37 @@
+//! The operator contract, and one file for each operator.
+//!
+//! An operator is a state machine that a task drives: it is stepped until it asks for input, waits for
+//! something, or is finished. A step handles at most a batch, so that cancellation, back pressure and
+//! checkpoints never wait long. Nothing here has a default body: what an operator does at a watermark, at a
+//! barrier and under memory pressure is decided by whoever writes it.
+
+mod context;
+mod contract;
+mod spec;
+
+pub use context::{OperatorContext, OperatorMetrics};
+pub use contract::{
+    Operator, Output, PortId, PortSet, StateSnapshot, TimeDomain, WaitReason, stateless_operator,
+};
+pub use spec::OperatorSpec;
+
+pub mod filter;
+#[cfg(test)]
+pub(crate) mod harness;
+pub mod limit;
+pub mod project;
+pub mod sink;
+pub mod source_scan;
+pub mod union;
+pub mod values;
+
+/// What every operator file uses.
+pub mod prelude {
+    pub use super::{
+        Operator, OperatorContext, Output, PortId, PortSet, StateSnapshot, TimeDomain, WaitReason,
+        stateless_operator,
+    };
+    pub use crate::batch::Batch;
+    pub use crate::element::{CheckpointId, StreamElement, Superstep, Watermark};
+    pub use crate::error::{Error, Result};
+}

@@ -1,0 +1,54 @@
+//! The serialisable description of each operator, and how it becomes one.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Operator, filter, limit, project, sink, source_scan, union, values};
+use crate::error::Result;
+use crate::job::JobContext;
+
+/// What lowering writes into a job graph: plain data, one variant an operator.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum OperatorSpec {
+    /// Reads splits of a connector.
+    SourceScan(source_scan::SourceScanSpec),
+    /// Keeps the rows that satisfy a predicate.
+    Filter(filter::FilterSpec),
+    /// Computes columns.
+    Project(project::ProjectSpec),
+    /// Skips and stops.
+    Limit(limit::LimitSpec),
+    /// Literal rows.
+    Values(values::ValuesSpec),
+    /// Passes several inputs on.
+    Union(union::UnionSpec),
+    /// Hands rows to a sink of the environment.
+    Sink(sink::SinkSpec),
+}
+
+impl OperatorSpec {
+    /// The operator's name as EXPLAIN and errors show it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            OperatorSpec::SourceScan(_) => "Scan",
+            OperatorSpec::Filter(_) => "Filter",
+            OperatorSpec::Project(_) => "Project",
+            OperatorSpec::Limit(_) => "Limit",
+            OperatorSpec::Values(_) => "Values",
+            OperatorSpec::Union(_) => "Union",
+            OperatorSpec::Sink(_) => "Sink",
+        }
+    }
+
+    /// Builds the operator; expressions are compiled here, at task start.
+    pub fn build(&self, job: &JobContext) -> Result<Box<dyn Operator>> {
+        Ok(match self {
+            OperatorSpec::SourceScan(spec) => Box::new(source_scan::SourceScan::new(spec)),
+            OperatorSpec::Filter(spec) => Box::new(filter::Filter::new(spec, job)?),
+            OperatorSpec::Project(spec) => Box::new(project::Project::new(spec, job)?),
+            OperatorSpec::Limit(spec) => Box::new(limit::Limit::new(spec)),
+            OperatorSpec::Values(spec) => Box::new(values::Values::new(spec, job)?),
+            OperatorSpec::Union(spec) => Box::new(union::Union::new(spec)),
+            OperatorSpec::Sink(spec) => Box::new(sink::Sink::new(spec)),
+        })
+    }
+}

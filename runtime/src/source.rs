@@ -1,0 +1,83 @@
+//! Sources: connectors that hand out splits and read them.
+//!
+//! A connector is registered by name in the job's environment. For each scan vertex it opens one [`Source`];
+//! every subtask has a [`SourceReader`] of its own and takes splits from the source's enumerator when it has
+//! none left, so that fast subtasks read more.
+
+use std::sync::Arc;
+
+use arrow_schema::Schema;
+use serde::{Deserialize, Serialize};
+
+use crate::batch::Batch;
+use crate::error::Result;
+use crate::expr::Expr;
+use crate::job::JobContext;
+use crate::operators::{OperatorContext, WaitReason};
+
+/// A runtime filter to apply: rows whose key cannot match are dropped early.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RuntimeFilterUse {
+    /// The filter's id in the job.
+    pub filter: u32,
+    /// The key, over the table's columns.
+    pub key: Expr,
+}
+
+/// What a scan reads. Positions in `filters` and `runtime_filters` refer to `schema`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SourceSpec {
+    /// The connector's registered name.
+    pub connector: String,
+    /// What the connector needs to find the data; its own format.
+    pub options: serde_json::Value,
+    /// All columns of the table.
+    pub schema: Schema,
+    /// The columns to deliver, in order; may be empty (row counts alone).
+    pub projection: Vec<usize>,
+    /// Conjuncts; only rows for which all are true are delivered.
+    pub filters: Vec<Expr>,
+    /// Filters that arrive while the job runs; applying them is allowed, not required.
+    pub runtime_filters: Vec<RuntimeFilterUse>,
+    /// At least this many rows are enough, if set.
+    pub fetch: Option<usize>,
+    /// Rows a batch should have at most.
+    pub batch_rows: usize,
+}
+
+/// What a step of a reader came to.
+#[derive(Debug)]
+pub enum SourceOutput {
+    /// Rows with the projected columns.
+    Batch(Batch),
+    /// Something was done, nothing is ready yet; step again.
+    Continue,
+    /// The reader waits for something that will wake the task.
+    Wait(WaitReason),
+    /// No split is left.
+    Finished,
+}
+
+/// One subtask's reader. `step` does at most a batch of work and never blocks on I/O.
+pub trait SourceReader: Send {
+    /// Goes on reading; takes the next split when it needs one.
+    fn step(&mut self, cx: &mut OperatorContext<'_>) -> Result<SourceOutput>;
+    /// The split in hand and the place in it, in the reader's own encoding.
+    fn snapshot(&mut self) -> Result<Vec<u8>>;
+    /// Goes on where a snapshot was taken.
+    fn restore(&mut self, position: &[u8]) -> Result<()>;
+}
+
+/// A table opened for one scan vertex, shared by its subtasks.
+pub trait Source: Send + Sync {
+    /// A reader for one subtask.
+    fn reader(&self, subtask: usize) -> Result<Box<dyn SourceReader>>;
+    /// Work done and work in all (bytes or rows, the source's choice), for progress; `None` if unknown.
+    fn progress(&self) -> Option<(u64, u64)>;
+}
+
+/// Makes sources of one kind.
+pub trait SourceConnector: Send + Sync {
+    /// Opens the table of a spec. Called once a vertex, before its first step; must not block on I/O.
+    fn open(&self, spec: &SourceSpec, job: &Arc<JobContext>) -> Result<Arc<dyn Source>>;
+}

@@ -1,0 +1,354 @@
+//! A task's inside: a chain of operators between an input gate and result partitions.
+//!
+//! The chain is pulled from its end: the last operator is stepped; when it needs input, the one before it is,
+//! and so on to the gate. So at most one batch for each operator is under way, and a scan does not start
+//! before the joins above it have their builds. Control events travel down the chain one operator at a time:
+//! an operator first emits what the event makes it emit, then the event goes on.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Waker;
+
+use crate::element::StreamElement;
+use crate::error::{Error, Result};
+use crate::exchange::gate::{GateEvent, InputGate};
+use crate::exchange::partition::{Drained, ResultPartition};
+use crate::graph::VertexId;
+use crate::job::JobContext;
+use crate::operators::{
+    Operator, OperatorContext, OperatorMetrics, Output, PortId, PortSet, WaitReason,
+};
+
+/// Steps a task may do before it lets another one have the thread.
+const STEPS_MAX: usize = 64;
+
+/// What a run of a task came to.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Progress {
+    /// It could go on; another task is let through first.
+    Yield,
+    /// It waits, and will be woken.
+    Waiting(Waiting),
+    /// It has ended well.
+    Done,
+}
+
+/// What a task waits for, for the wait graph.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Waiting {
+    /// Input on these ports.
+    Input(PortSet),
+    /// Room at a consumer.
+    Output,
+    /// Something an operator named.
+    Operator(&'static str, WaitReason),
+}
+
+/// What a task is made of.
+pub struct TaskParts {
+    /// The vertex.
+    pub vertex: VertexId,
+    /// Which subtask.
+    pub subtask: usize,
+    /// Of how many.
+    pub parallelism: usize,
+    /// The chain with each operator's name, first to last.
+    pub operators: Vec<(&'static str, Box<dyn Operator>)>,
+    /// Inputs; none for sources.
+    pub gate: Option<InputGate>,
+    /// One for each out edge.
+    pub partitions: Vec<ResultPartition>,
+    /// The job.
+    pub job: Arc<JobContext>,
+}
+
+struct Link {
+    name: &'static str,
+    operator: Box<dyn Operator>,
+    metrics: Arc<OperatorMetrics>,
+    /// An event the operator has seen, to be passed on once it needs input again.
+    passing: VecDeque<StreamElement>,
+    finished: bool,
+}
+
+/// A running subtask.
+pub struct Task {
+    vertex: VertexId,
+    subtask: usize,
+    parallelism: usize,
+    links: Vec<Link>,
+    gate: Option<InputGate>,
+    partitions: Vec<ResultPartition>,
+    job: Arc<JobContext>,
+    phase: Phase,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Created,
+    Running,
+    Closed,
+}
+
+impl Task {
+    /// A task that has not started.
+    pub fn new(parts: TaskParts) -> Self {
+        let links = parts
+            .operators
+            .into_iter()
+            .enumerate()
+            .map(|(i, (name, operator))| Link {
+                name,
+                operator,
+                metrics: parts.job.metrics(parts.vertex, i),
+                passing: VecDeque::new(),
+                finished: false,
+            })
+            .collect();
+        Task {
+            vertex: parts.vertex,
+            subtask: parts.subtask,
+            parallelism: parts.parallelism,
+            links,
+            gate: parts.gate,
+            partitions: parts.partitions,
+            job: parts.job,
+            phase: Phase::Created,
+        }
+    }
+
+    /// Which subtask of which vertex.
+    pub fn place(&self) -> (VertexId, usize) {
+        (self.vertex, self.subtask)
+    }
+
+    /// The state of its inputs, for the wait graph.
+    pub fn describe_inputs(&self) -> String {
+        self.gate.as_ref().map_or_else(String::new, |g| g.queue().describe())
+    }
+
+    /// Runs until the task yields, waits or ends. After an error the task is closed.
+    pub fn run(&mut self, waker: &Waker) -> Result<Progress> {
+        let result = self.run_inner(waker);
+        match &result {
+            Ok(Progress::Done) | Err(_) => self.close(waker),
+            Ok(Progress::Yield | Progress::Waiting(_)) => {}
+        }
+        result
+    }
+
+    fn run_inner(&mut self, waker: &Waker) -> Result<Progress> {
+        if self.phase == Phase::Created {
+            self.phase = Phase::Running;
+            for i in 0..self.links.len() {
+                self.with_operator(i, waker, |operator, cx| operator.open(cx))?;
+            }
+        }
+        for _ in 0..STEPS_MAX {
+            if self.job.cancelled.load(Ordering::Relaxed) {
+                return Err(Error::Cancelled);
+            }
+            match self.drain(waker)? {
+                Drained::Yes => {}
+                Drained::No => return Ok(Progress::Waiting(Waiting::Output)),
+                Drained::AllClosed => return Ok(Progress::Done),
+            }
+            if let Some(progress) = self.advance(waker)? {
+                return Ok(progress);
+            }
+            self.job.steps.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(Progress::Yield)
+    }
+
+    /// Drains all partitions. `AllClosed` only when no edge at all wants anything.
+    fn drain(&mut self, waker: &Waker) -> Result<Drained> {
+        let mut all_closed = !self.partitions.is_empty();
+        let mut drained = Drained::Yes;
+        for partition in &mut self.partitions {
+            match partition.drain(waker)? {
+                Drained::Yes => all_closed = false,
+                Drained::No => {
+                    all_closed = false;
+                    drained = Drained::No;
+                }
+                Drained::AllClosed => {}
+            }
+        }
+        Ok(if all_closed { Drained::AllClosed } else { drained })
+    }
+
+    /// Walks from the last operator towards the gate until something moves. `None`: something did.
+    fn advance(&mut self, waker: &Waker) -> Result<Option<Progress>> {
+        let mut i = self.links.len() - 1;
+        loop {
+            if self.links[i].finished {
+                // Only the last operator's end is looked at here; earlier ones have pushed theirs on.
+                return Ok(Some(Progress::Done));
+            }
+            match self.step(i, waker)? {
+                Output::Element(_, element) => {
+                    self.hand_on(i, element, waker)?;
+                    return Ok(None);
+                }
+                Output::Finished => {
+                    self.finish(i, waker)?;
+                    return Ok(None);
+                }
+                Output::Wait(reason) => {
+                    let name = self.links[i].name;
+                    return Ok(Some(Progress::Waiting(Waiting::Operator(name, reason))));
+                }
+                Output::NeedInput(ports) => {
+                    if let Some(event) = self.links[i].passing.pop_front() {
+                        self.hand_on(i, event, waker)?;
+                        return Ok(None);
+                    }
+                    if i == 0 {
+                        return self.take_input(ports, waker);
+                    }
+                    if self.links[i - 1].finished {
+                        return Err(Error::Internal(format!(
+                            "{} wants input after its end",
+                            self.links[i].name
+                        )));
+                    }
+                    i -= 1;
+                }
+            }
+        }
+    }
+
+    fn step(&mut self, i: usize, waker: &Waker) -> Result<Output> {
+        let started = self.job.env.monotonic_ns();
+        let output = self.with_operator(i, waker, |operator, cx| operator.step(cx))?;
+        let busy = self.job.env.monotonic_ns() - started;
+        let metrics = &self.links[i].metrics;
+        OperatorMetrics::add(&metrics.busy_ns, busy);
+        if let Output::Element(_, element) = &output {
+            OperatorMetrics::add(&metrics.rows_out, rows_of(element));
+        }
+        Ok(output)
+    }
+
+    fn take_input(&mut self, ports: PortSet, waker: &Waker) -> Result<Option<Progress>> {
+        let Some(gate) = &mut self.gate else {
+            return Err(Error::Internal(format!("{} has no input to wait for", self.links[0].name)));
+        };
+        let Some(event) = gate.poll(ports, waker) else {
+            return Ok(Some(Progress::Waiting(Waiting::Input(ports))));
+        };
+        match event {
+            GateEvent::Data(port, element) => self.push(0, port, element, waker)?,
+            GateEvent::End(port) => self.push(0, port, StreamElement::End, waker)?,
+            GateEvent::Watermark(w) => self.control(0, StreamElement::Watermark(w), waker)?,
+            GateEvent::Superstep(s) => self.control(0, StreamElement::Superstep(s), waker)?,
+        }
+        Ok(None)
+    }
+
+    /// Gives what operator `i` emitted to the next one, or to the partitions.
+    fn hand_on(&mut self, i: usize, element: StreamElement, waker: &Waker) -> Result<()> {
+        if i + 1 == self.links.len() {
+            return self.partitions.iter_mut().try_for_each(|p| p.emit(element.clone()));
+        }
+        match element {
+            StreamElement::Batch(_) | StreamElement::Pages(_) => {
+                self.push(i + 1, PortId(0), element, waker)
+            }
+            event => self.control(i + 1, event, waker),
+        }
+    }
+
+    fn push(&mut self, i: usize, port: PortId, element: StreamElement, waker: &Waker) -> Result<()> {
+        OperatorMetrics::add(&self.links[i].metrics.rows_in, rows_of(&element));
+        self.with_operator(i, waker, |operator, cx| operator.push(port, element, cx))
+    }
+
+    /// Shows an event to an operator and remembers to pass it on.
+    fn control(&mut self, i: usize, event: StreamElement, waker: &Waker) -> Result<()> {
+        match &event {
+            StreamElement::Watermark(w) => {
+                let w = *w;
+                self.with_operator(i, waker, |operator, cx| operator.on_watermark(w, cx))?;
+            }
+            StreamElement::Superstep(s) => {
+                let s = *s;
+                self.with_operator(i, waker, |operator, cx| operator.on_superstep(s, cx))?;
+            }
+            StreamElement::Batch(_)
+            | StreamElement::Pages(_)
+            | StreamElement::Idle
+            | StreamElement::Active
+            | StreamElement::Barrier(_)
+            | StreamElement::End => {}
+        }
+        self.links[i].passing.push_back(event);
+        Ok(())
+    }
+
+    /// Operator `i` emits nothing more: what stands before it is not needed any longer.
+    fn finish(&mut self, i: usize, waker: &Waker) -> Result<()> {
+        for earlier in 0..=i {
+            self.links[earlier].finished = true;
+        }
+        if let Some(gate) = &self.gate {
+            gate.close();
+        }
+        if i + 1 < self.links.len() {
+            return self.push(i + 1, PortId(0), StreamElement::End, waker);
+        }
+        self.partitions.iter_mut().try_for_each(|p| p.emit(StreamElement::End))
+    }
+
+    fn close(&mut self, waker: &Waker) {
+        if self.phase == Phase::Closed {
+            return;
+        }
+        self.phase = Phase::Closed;
+        if let Some(gate) = &self.gate {
+            gate.close();
+        }
+        for i in 0..self.links.len() {
+            // The first error is the one that counts; closing goes on whatever happens.
+            let _ = self.with_operator(i, waker, |operator, cx| operator.close(cx));
+        }
+        self.links.clear();
+        self.partitions.clear();
+        self.gate = None;
+    }
+
+    fn with_operator<T>(
+        &mut self,
+        i: usize,
+        waker: &Waker,
+        call: impl FnOnce(&mut Box<dyn Operator>, &mut OperatorContext<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let link = &mut self.links[i];
+        let mut cx = OperatorContext {
+            vertex: self.vertex,
+            subtask: self.subtask,
+            parallelism: self.parallelism,
+            job: &self.job,
+            waker,
+            metrics: &link.metrics,
+            cancelled: &self.job.cancelled,
+        };
+        call(&mut link.operator, &mut cx)
+    }
+}
+
+fn rows_of(element: &StreamElement) -> u64 {
+    match element {
+        StreamElement::Batch(batch) => batch.num_rows() as u64,
+        StreamElement::Pages(pages) => pages.num_rows() as u64,
+        StreamElement::Watermark(_)
+        | StreamElement::Idle
+        | StreamElement::Active
+        | StreamElement::Barrier(_)
+        | StreamElement::Superstep(_)
+        | StreamElement::End => 0,
+    }
+}
+

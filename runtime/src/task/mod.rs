@@ -1,0 +1,7 @@
+//! Tasks: one subtask of one vertex, stepped by our own threads.
+
+mod chain;
+mod scheduler;
+
+pub use chain::{Progress, Task, TaskParts, Waiting};
+pub use scheduler::{Scheduler, TaskRef};
