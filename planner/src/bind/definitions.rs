@@ -1,0 +1,392 @@
+//! CREATE TABLE in all its forms, and CREATE VIEW.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{Schema, SchemaRef};
+use datafusion_common::{Constraint, Constraints, DFSchema};
+use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
+use datafusion_sql::planner::PlannerContext;
+use datafusion_sql::sqlparser::ast::{
+    self, ColumnDef, ColumnOption, CreateTableOptions, HiveDistributionStyle, SqlOption,
+    TableConstraint, Value,
+};
+use datafusion_sql::sqlparser::keywords::Keyword;
+use datafusion_sql::sqlparser::tokenizer::{Token, Tokenizer};
+
+use super::names::{normalized, span_of_name, table_name};
+use super::provider::Binder;
+use super::relation::rename;
+use super::statements::{Context, ours};
+use crate::error::{PlannerError, Result};
+use crate::parse::{ExternalTableAst, span_of};
+use crate::statement::{CreateExternalTable, CreateTable, CreateView, Statement};
+
+/// Columns as declared: types, keys and default values.
+struct Columns {
+    schema: SchemaRef,
+    constraints: Constraints,
+    defaults: Vec<(String, Expr)>,
+}
+
+impl Context<'_> {
+    pub(super) fn external_table(&self, table: &ExternalTableAst) -> Result<Statement> {
+        let columns = columns(&self.binder(), &table.columns, &table.constraints)?;
+        if table.format.is_none() && table.locations.is_empty() {
+            return Err(
+                PlannerError::syntax("an external table needs STORED AS and LOCATION")
+                    .with_span(span_of_name(&table.name)),
+            );
+        }
+        Ok(Statement::CreateExternalTable(CreateExternalTable {
+            name: table_name(&table.name)?,
+            connector: "filesystem".to_string(),
+            format: table.format.clone(),
+            locations: table.locations.clone(),
+            schema: (!table.columns.is_empty()).then_some(columns.schema),
+            constraints: columns.constraints,
+            options: table.options.clone(),
+            partition_columns: table.partition_columns.clone(),
+            if_not_exists: table.if_not_exists,
+            or_replace: table.or_replace,
+            temporary: table.temporary,
+        }))
+    }
+
+    pub(super) fn create_table(&self, create: &ast::CreateTable) -> Result<Statement> {
+        self.refuse_table_clauses(create)?;
+        let mut options = options(&create.table_options)?;
+        match options.iter().position(|(key, _)| key == "connector") {
+            Some(at) => {
+                let (_, connector) = options.remove(at);
+                self.connector_table(create, connector, options)
+            }
+            None => self.memory_table(create, options),
+        }
+    }
+
+    fn connector_table(
+        &self,
+        create: &ast::CreateTable,
+        connector: String,
+        mut options: Vec<(String, String)>,
+    ) -> Result<Statement> {
+        if create.query.is_some() {
+            return Err(
+                PlannerError::not_supported("CREATE TABLE … WITH ('connector' = …) AS")
+                    .with_hint("create the table first, then INSERT INTO it".to_string())
+                    .with_span(span_of_name(&create.name)),
+            );
+        }
+        let columns = columns(&self.binder(), &create.columns, &create.constraints)?;
+        let mut take = |key: &str| {
+            let at = options.iter().position(|(k, _)| k == key)?;
+            Some(options.remove(at).1)
+        };
+        let (path, format) = (take("path"), take("format"));
+        let partition_columns = match &create.hive_distribution {
+            HiveDistributionStyle::PARTITIONED { columns } => {
+                columns.iter().map(|c| normalized(&c.name)).collect()
+            }
+            HiveDistributionStyle::SKEWED { .. } | HiveDistributionStyle::NONE => Vec::new(),
+        };
+        Ok(Statement::CreateExternalTable(CreateExternalTable {
+            name: table_name(&create.name)?,
+            connector,
+            format: format.map(|f| f.to_lowercase()),
+            locations: path.into_iter().collect(),
+            schema: (!create.columns.is_empty()).then_some(columns.schema),
+            constraints: columns.constraints,
+            options,
+            partition_columns,
+            if_not_exists: create.if_not_exists,
+            or_replace: create.or_replace,
+            temporary: create.temporary,
+        }))
+    }
+
+    fn memory_table(
+        &self,
+        create: &ast::CreateTable,
+        options: Vec<(String, String)>,
+    ) -> Result<Statement> {
+        let binder = self.binder();
+        let mut columns = columns(&binder, &create.columns, &create.constraints)?;
+        let query = match &create.query {
+            None if create.columns.is_empty() => {
+                return Err(
+                    PlannerError::syntax("a table needs columns, a query or a connector")
+                        .with_span(span_of_name(&create.name)),
+                );
+            }
+            None => None,
+            Some(query) => {
+                let plan = binder.bind(binder.prepare(query.as_ref().clone(), self.parameters)?)?;
+                let plan = if create.columns.is_empty() {
+                    plan
+                } else {
+                    cast_to(plan, &columns.schema)?
+                };
+                let query = binder.finish(plan)?;
+                if create.columns.is_empty() {
+                    columns.schema = Arc::clone(query.plan.schema().inner());
+                }
+                Some(query)
+            }
+        };
+        Ok(Statement::CreateTable(CreateTable {
+            name: table_name(&create.name)?,
+            if_not_exists: create.if_not_exists,
+            or_replace: create.or_replace,
+            temporary: create.temporary,
+            schema: columns.schema,
+            constraints: columns.constraints,
+            defaults: columns.defaults,
+            options,
+            query,
+        }))
+    }
+
+    fn refuse_table_clauses(&self, create: &ast::CreateTable) -> Result<()> {
+        let partitioned = !matches!(create.hive_distribution, HiveDistributionStyle::NONE);
+        let connector = matches!(create.table_options, CreateTableOptions::With(_));
+        let refused = [
+            (
+                create.external || create.location.is_some() || create.file_format.is_some(),
+                "this form of CREATE TABLE",
+            ),
+            (
+                create.like.is_some() || create.clone.is_some(),
+                "CREATE TABLE … LIKE or CLONE",
+            ),
+            (
+                create.partition_by.is_some() || (partitioned && !connector),
+                "PARTITION BY in CREATE TABLE",
+            ),
+            (
+                create.order_by.is_some()
+                    || create.cluster_by.is_some()
+                    || create.clustered_by.is_some(),
+                "clustering",
+            ),
+            (
+                create.inherits.is_some() || create.partition_of.is_some(),
+                "table inheritance",
+            ),
+            (create.on_commit.is_some(), "ON COMMIT"),
+            (
+                create.primary_key.is_some(),
+                "PRIMARY KEY after the columns (write it among them)",
+            ),
+            (create.comment.is_some(), "COMMENT on a table"),
+            (
+                create.dynamic || create.iceberg || create.snapshot || create.transient,
+                "this kind of table",
+            ),
+            (
+                create.version.is_some() || create.on_cluster.is_some(),
+                "this clause of CREATE TABLE",
+            ),
+        ];
+        match refused.iter().find(|(there, _)| *there) {
+            Some((_, what)) => {
+                Err(PlannerError::not_supported(what).with_span(span_of_name(&create.name)))
+            }
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn create_view(&self, create: &ast::CreateView) -> Result<Statement> {
+        let span = span_of_name(&create.name);
+        if create.materialized {
+            return Err(PlannerError::not_supported("CREATE MATERIALIZED VIEW").with_span(span));
+        }
+        let plain = matches!(create.options, CreateTableOptions::None);
+        if !plain
+            || create.or_alter
+            || create.to.is_some()
+            || create.with_no_schema_binding
+            || !create.cluster_by.is_empty()
+        {
+            return Err(PlannerError::not_supported("this clause of CREATE VIEW").with_span(span));
+        }
+        let binder = self.binder();
+        let plan = binder.bind(binder.prepare(create.query.as_ref().clone(), &[])?)?;
+        let columns: Vec<String> = create.columns.iter().map(|c| normalized(&c.name)).collect();
+        let name = table_name(&create.name)?;
+        let plan = ours(rename(&name.to_string(), plan, columns.clone()))?;
+        unique_names(plan.schema()).map_err(|e| e.with_span(span))?;
+        let plan = ours(binder.rewriter.analyze(plan))?;
+        Ok(Statement::CreateView(CreateView {
+            name,
+            sql: text_after_as(self.parsed.sql()).unwrap_or_else(|| create.query.to_string()),
+            columns,
+            schema: Arc::clone(plan.schema().inner()),
+            or_replace: create.or_replace,
+            if_not_exists: create.if_not_exists,
+            temporary: create.temporary,
+        }))
+    }
+}
+
+fn unique_names(schema: &DFSchema) -> Result<()> {
+    let mut seen = std::collections::HashSet::new();
+    match schema
+        .fields()
+        .iter()
+        .find(|field| !seen.insert(field.name()))
+    {
+        None => Ok(()),
+        Some(field) => Err(
+            PlannerError::name(format!("column {} appears twice", field.name()))
+                .with_hint("give the columns different names with AS".to_string()),
+        ),
+    }
+}
+
+/// The text after the first AS outside parentheses: the query in `CREATE VIEW v (a, b) AS query`.
+fn text_after_as(sql: &str) -> Option<String> {
+    let dialect = datafusion_sql::sqlparser::dialect::GenericDialect;
+    let tokens = Tokenizer::new(&dialect, sql)
+        .tokenize_with_location()
+        .ok()?;
+    let mut depth = 0_i32;
+    let at = tokens.iter().find(|token| match &token.token {
+        Token::LParen => {
+            depth += 1;
+            false
+        }
+        Token::RParen => {
+            depth -= 1;
+            false
+        }
+        Token::Word(word) => {
+            depth == 0 && word.keyword == Keyword::AS && word.quote_style.is_none()
+        }
+        _ => false,
+    })?;
+    Some(crate::parse::text_after(sql, at.span).trim().to_string())
+}
+
+fn columns(
+    binder: &Binder<'_>,
+    defs: &[ColumnDef],
+    constraints: &[TableConstraint],
+) -> Result<Columns> {
+    let mut defaults = Vec::new();
+    let mut keys = Vec::new();
+    for (at, def) in defs.iter().enumerate() {
+        for option in &def.options {
+            let span = span_of(def.name.span);
+            match &option.option {
+                ColumnOption::Null | ColumnOption::NotNull | ColumnOption::Comment(_) => {}
+                ColumnOption::PrimaryKey(_) => keys.push(Constraint::PrimaryKey(vec![at])),
+                ColumnOption::Unique(_) => keys.push(Constraint::Unique(vec![at])),
+                ColumnOption::Default(expr) => {
+                    let schema = DFSchema::empty();
+                    let sql = binder.sql();
+                    let value = sql.sql_to_expr(expr.clone(), &schema, &mut PlannerContext::new());
+                    defaults.push((
+                        normalized(&def.name),
+                        ours(value).map_err(|e| e.with_span(span))?,
+                    ));
+                }
+                other => {
+                    return Err(
+                        PlannerError::not_supported(format!("{other} on a column")).with_span(span)
+                    );
+                }
+            }
+        }
+    }
+    let schema = ours(binder.sql().build_schema(defs.to_vec()))
+        .map_err(|e| e.with_span(defs.first().and_then(|def| span_of(def.name.span))))?;
+    let schema = with_keys_not_null(schema, &keys);
+    let df_schema = Arc::new(ours(DFSchema::try_from(Arc::clone(&schema)))?);
+    let declared = ours(
+        binder
+            .sql()
+            .new_constraint_from_table_constraints(constraints, &df_schema),
+    )?;
+    keys.extend(declared.iter().cloned());
+    Ok(Columns {
+        schema: with_keys_not_null(schema.as_ref().clone(), &keys),
+        constraints: Constraints::new_unverified(keys),
+        defaults,
+    })
+}
+
+/// The columns of primary keys hold no NULL.
+fn with_keys_not_null(schema: Schema, keys: &[Constraint]) -> SchemaRef {
+    let is_key = |at: usize| {
+        keys.iter()
+            .any(|key| matches!(key, Constraint::PrimaryKey(columns) if columns.contains(&at)))
+    };
+    let fields = schema.fields().iter().enumerate().map(|(at, field)| {
+        let nullable = field.is_nullable() && !is_key(at);
+        Arc::new(field.as_ref().clone().with_nullable(nullable))
+    });
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+/// The plan's columns under the schema's names and types, by position.
+fn cast_to(plan: LogicalPlan, schema: &SchemaRef) -> Result<LogicalPlan> {
+    let columns = plan.schema().columns();
+    if columns.len() != schema.fields().len() {
+        return Err(PlannerError::invalid(format!(
+            "the table has {} columns, but the query has {}",
+            schema.fields().len(),
+            columns.len()
+        )));
+    }
+    let exprs = columns
+        .into_iter()
+        .zip(schema.fields())
+        .map(|(column, field)| {
+            Ok(Expr::Column(column)
+                .cast_to(field.data_type(), plan.schema())?
+                .alias(field.name()))
+        });
+    let exprs = ours(exprs.collect::<datafusion_common::Result<Vec<Expr>>>())?;
+    ours(
+        LogicalPlanBuilder::from(plan)
+            .project(exprs)
+            .and_then(LogicalPlanBuilder::build),
+    )
+}
+
+/// The options of `WITH (key = value, …)`; keys are lower-case.
+fn options(options: &CreateTableOptions) -> Result<Vec<(String, String)>> {
+    let list = match options {
+        CreateTableOptions::None => return Ok(Vec::new()),
+        CreateTableOptions::With(list)
+        | CreateTableOptions::Options(list)
+        | CreateTableOptions::Plain(list)
+        | CreateTableOptions::TableProperties(list) => list,
+    };
+    list.iter()
+        .map(|option| match option {
+            SqlOption::KeyValue { key, value } => {
+                Ok((key.value.to_lowercase(), option_value(value)?))
+            }
+            other => Err(PlannerError::not_supported(format!(
+                "the table option {other}"
+            ))),
+        })
+        .collect()
+}
+
+fn option_value(value: &ast::Expr) -> Result<String> {
+    match value {
+        ast::Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(text) | Value::DoubleQuotedString(text) => Ok(text.clone()),
+            Value::Number(number, _) => Ok(number.clone()),
+            Value::Boolean(on) => Ok(on.to_string()),
+            other => Err(
+                PlannerError::invalid(format!("{other} is not the value of an option"))
+                    .with_span(span_of(value.span)),
+            ),
+        },
+        ast::Expr::Identifier(ident) => Ok(ident.value.clone()),
+        other => Ok(other.to_string()),
+    }
+}

@@ -1,0 +1,189 @@
+//! Syntax the library does not know, written in syntax it knows: FETCH FIRST, plain SEMI and ANTI JOIN, ORDER BY ALL,
+//! and the values of a prepared statement.
+
+use std::ops::ControlFlow;
+
+use datafusion_sql::sqlparser::ast::{
+    Expr, Fetch, Join, JoinOperator, LimitClause, ObjectNamePart, OrderBy, OrderByExpr,
+    OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, Value, VisitMut, VisitorMut,
+};
+
+use super::names::{as_path, span_of_name};
+use crate::error::{PlannerError, Result};
+use crate::parse::span_of;
+
+/// The value of `$n` in a prepared statement: a constant expression of EXECUTE.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Parameter(pub(crate) Expr);
+
+/// Rewrites the tree in place.
+pub(super) fn desugar<T: VisitMut>(tree: &mut T, parameters: &[Parameter]) -> Result<()> {
+    match tree.visit(&mut Desugar { parameters }) {
+        ControlFlow::Break(error) => Err(error),
+        ControlFlow::Continue(()) => Ok(()),
+    }
+}
+
+struct Desugar<'a> {
+    parameters: &'a [Parameter],
+}
+
+impl VisitorMut for Desugar<'_> {
+    type Break = PlannerError;
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<PlannerError> {
+        stop(limit(query).and_then(|()| order_by_all(query)))
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<PlannerError> {
+        for from in &mut select.from {
+            plain_joins(&mut from.joins);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<PlannerError> {
+        match factor {
+            TableFactor::NestedJoin {
+                table_with_joins, ..
+            } => plain_joins(&mut table_with_joins.joins),
+            TableFactor::Table {
+                name, args: None, ..
+            } if as_path(name).is_none() => {
+                if name
+                    .0
+                    .iter()
+                    .any(|part| matches!(part, ObjectNamePart::Function(_)))
+                {
+                    let error =
+                        PlannerError::not_supported("a function as a part of a table's name");
+                    return ControlFlow::Break(error.with_span(span_of_name(name)));
+                }
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<PlannerError> {
+        let Expr::Value(value) = expr else {
+            return ControlFlow::Continue(());
+        };
+        let Value::Placeholder(name) = &value.value else {
+            return ControlFlow::Continue(());
+        };
+        let number = name.strip_prefix('$').and_then(|n| n.parse::<usize>().ok());
+        match number
+            .and_then(|n| n.checked_sub(1))
+            .and_then(|n| self.parameters.get(n))
+        {
+            Some(parameter) => {
+                *expr = Expr::Nested(Box::new(parameter.0.clone()));
+                ControlFlow::Continue(())
+            }
+            None => ControlFlow::Break(
+                PlannerError::invalid(format!("the parameter {name} has no value"))
+                    .with_span(span_of(value.span)),
+            ),
+        }
+    }
+}
+
+fn stop(result: Result<()>) -> ControlFlow<PlannerError> {
+    match result {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(error) => ControlFlow::Break(error),
+    }
+}
+
+/// `FETCH FIRST n ROWS ONLY` → `LIMIT n`.
+fn limit(query: &mut Query) -> Result<()> {
+    let Some(Fetch {
+        with_ties,
+        percent,
+        quantity,
+    }) = query.fetch.take()
+    else {
+        return Ok(());
+    };
+    if with_ties {
+        return Err(PlannerError::not_supported("FETCH … WITH TIES"));
+    }
+    if percent {
+        return Err(PlannerError::not_supported("FETCH … PERCENT"));
+    }
+    let rows = quantity.unwrap_or_else(|| number(1));
+    match &mut query.limit_clause {
+        None => {
+            query.limit_clause = Some(LimitClause::LimitOffset {
+                limit: Some(rows),
+                offset: None,
+                limit_by: Vec::new(),
+            });
+        }
+        Some(LimitClause::LimitOffset {
+            limit: limit @ None,
+            ..
+        }) => *limit = Some(rows),
+        Some(_) => {
+            return Err(PlannerError::invalid(
+                "a query has LIMIT or FETCH, not both",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn number(n: usize) -> Expr {
+    Expr::value(Value::Number(n.to_string(), false))
+}
+
+/// `ORDER BY ALL` → `ORDER BY 1, 2, …`.
+fn order_by_all(query: &mut Query) -> Result<()> {
+    let Some(OrderBy { kind, .. }) = &mut query.order_by else {
+        return Ok(());
+    };
+    let OrderByKind::All(options) = kind else {
+        return Ok(());
+    };
+    let mut body = query.body.as_ref();
+    while let SetExpr::SetOperation { left, .. } = body {
+        body = left;
+    }
+    let columns = match body {
+        SetExpr::Select(select) if select.projection.iter().all(is_one_column) => {
+            select.projection.len()
+        }
+        // The library itself knows the columns of `*` when the query is a plain SELECT.
+        SetExpr::Select(_) if matches!(*query.body, SetExpr::Select(_)) => return Ok(()),
+        _ => {
+            return Err(PlannerError::not_supported("ORDER BY ALL over this query")
+                .with_hint("list the columns: ORDER BY 1, 2".to_string()));
+        }
+    };
+    let by = (1..=columns).map(|n| OrderByExpr {
+        expr: number(n),
+        options: *options,
+        with_fill: None,
+    });
+    *kind = OrderByKind::Expressions(by.collect());
+    Ok(())
+}
+
+fn is_one_column(item: &SelectItem) -> bool {
+    matches!(
+        item,
+        SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. }
+    )
+}
+
+fn plain_joins(joins: &mut [Join]) {
+    for join in joins {
+        let operator = &mut join.join_operator;
+        *operator = match std::mem::replace(operator, JoinOperator::CrossApply) {
+            JoinOperator::Semi(constraint) => JoinOperator::LeftSemi(constraint),
+            JoinOperator::Anti(constraint) => JoinOperator::LeftAnti(constraint),
+            other => other,
+        };
+    }
+}

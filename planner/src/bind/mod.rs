@@ -1,0 +1,22 @@
+//! Syntax tree → statement bound to the catalog.
+//!
+//! First the tree is checked and rewritten (`refuse`, `desugar`, `cte`), so that nothing the library below would drop in
+//! silence reaches it; then `SqlToRel` binds it through `provider`.
+
+mod cte;
+mod definitions;
+mod desugar;
+mod names;
+mod provider;
+mod refuse;
+mod relation;
+mod sharing;
+mod sources;
+mod statements;
+mod translate;
+
+pub use desugar::Parameter;
+pub use sources::{SharedSource, WorkTableSource};
+
+pub(crate) use statements::plan_statement;
+pub(crate) use translate::translate;

@@ -1,0 +1,244 @@
+//! What the SQL library asks while binding: tables, functions, options. [`Binder`] answers from the catalog.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion_common::config::ConfigOptions;
+use datafusion_common::{DFSchema, Result, TableReference};
+use datafusion_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner};
+use datafusion_expr::simplify::SimplifyContext;
+use datafusion_expr::{
+    AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, WindowUDF,
+};
+use datafusion_optimizer::simplify_expressions::ExprSimplifier;
+use datafusion_sql::planner::SqlToRel;
+use datafusion_sql::sqlparser::ast::{Query, Statement as SqlStatement};
+
+use super::names::looks_like_path;
+use super::relation::{Relations, rename};
+use super::sharing::SharedRegistry;
+use super::sources::{ViewSource, WorkTableSource};
+use super::translate::{carry, translate};
+use crate::catalog::{Catalog, TableName, ViewDefinition};
+use crate::error::PlannerError;
+use crate::parse::{Ast, parse_script};
+use crate::planner::Planner;
+use crate::rewrite::Rewriter;
+use crate::suggest::did_you_mean;
+
+/// How many views may stand in each other's definitions; more means that they go round in a circle.
+const MAX_VIEW_DEPTH: usize = 32;
+
+/// The catalog part of a reference that stands for a path.
+const PATH_CATALOG: &str = "\u{1}path";
+
+/// A reference that [`Binder`] resolves as a path.
+pub(super) fn path_reference(path: &str) -> TableReference {
+    TableReference::full(PATH_CATALOG, "", path)
+}
+
+/// Binds the queries of one statement.
+pub(super) struct Binder<'a> {
+    pub(super) planner: &'a Planner,
+    pub(super) catalog: &'a dyn Catalog,
+    pub(super) rewriter: Arc<Rewriter>,
+    pub(super) registry: SharedRegistry,
+    relations: Vec<Arc<dyn RelationPlanner>>,
+    view_depth: Cell<usize>,
+}
+
+impl<'a> Binder<'a> {
+    pub(super) fn new(planner: &'a Planner, catalog: &'a dyn Catalog) -> Self {
+        let now = planner
+            .options
+            .now
+            .unwrap_or_else(std::time::SystemTime::now);
+        let rewriter = Arc::new(Rewriter::new(
+            Arc::clone(&planner.config),
+            Arc::clone(&planner.functions),
+            now,
+        ));
+        let registry = SharedRegistry::new(Arc::clone(&rewriter));
+        let relations: Vec<Arc<dyn RelationPlanner>> = vec![Arc::new(Relations {
+            registry: registry.clone(),
+        })];
+        Binder {
+            planner,
+            catalog,
+            rewriter,
+            registry,
+            relations,
+            view_depth: Cell::new(0),
+        }
+    }
+
+    /// The plan of a query whose tree has been prepared.
+    pub(super) fn bind(&self, query: Query) -> crate::Result<LogicalPlan> {
+        self.bind_sql(SqlStatement::Query(Box::new(query)))
+    }
+
+    /// The plan of a statement that the library knows, whose tree has been prepared.
+    pub(super) fn bind_sql(&self, statement: SqlStatement) -> crate::Result<LogicalPlan> {
+        self.sql()
+            .sql_statement_to_plan(statement)
+            .map_err(translate)
+    }
+
+    pub(super) fn sql(&self) -> SqlToRel<'_, Self> {
+        SqlToRel::new(self)
+    }
+
+    /// The table, view or path of this name.
+    pub(super) fn resolve(&self, name: &TableName) -> crate::Result<Arc<dyn TableSource>> {
+        if let Some(view) = self.catalog.view(name) {
+            return self.view(name, &view);
+        }
+        if let Some(source) = self.catalog.table(name)? {
+            return Ok(source);
+        }
+        if name.schema.is_none() && looks_like_path(&name.table) {
+            return self.catalog.path(&name.table);
+        }
+        let known = self.catalog.table_names();
+        let hint = did_you_mean(&name.to_string(), known.iter().map(String::as_str))
+            .or_else(|| did_you_mean(&name.table, known.iter().map(String::as_str)));
+        Err(PlannerError::name(format!("table {name} does not exist")).with_hint(hint))
+    }
+
+    fn view(&self, name: &TableName, view: &ViewDefinition) -> crate::Result<Arc<dyn TableSource>> {
+        let depth = self.view_depth.get();
+        if depth >= MAX_VIEW_DEPTH {
+            return Err(PlannerError::invalid(format!(
+                "view {name} refers to itself"
+            )));
+        }
+        self.view_depth.set(depth + 1);
+        let plan = self.view_plan(name, view);
+        self.view_depth.set(depth);
+        // Places in the view's text mean nothing in the statement's.
+        let plan = plan.map_err(|error| PlannerError {
+            span: None,
+            message: format!("view {name} is broken: {}", error.message),
+            ..error
+        })?;
+        Ok(Arc::new(ViewSource::new(plan)))
+    }
+
+    fn view_plan(&self, name: &TableName, view: &ViewDefinition) -> crate::Result<LogicalPlan> {
+        let (mut statements, error) = parse_script(&view.sql);
+        if let Some(error) = error {
+            return Err(error);
+        }
+        match statements.pop().map(|statement| statement.ast) {
+            Some(Ast::Query(query)) if statements.is_empty() => {
+                let plan = self.bind(self.prepare(*query, &[])?)?;
+                rename(&name.to_string(), plan, view.columns.clone()).map_err(translate)
+            }
+            _ => Err(PlannerError::invalid("its definition is not one query")),
+        }
+    }
+
+    /// Arguments of table functions as literals, where they can be.
+    fn simplified(&self, args: Vec<Expr>) -> Result<Vec<Expr>> {
+        let schema = Arc::new(DFSchema::empty());
+        let context = SimplifyContext::builder()
+            .with_schema(Arc::clone(&schema))
+            .with_config_options(Arc::clone(&self.planner.config))
+            .with_query_execution_start_time(self.rewriter.now())
+            .build();
+        let simplifier = ExprSimplifier::new(context);
+        args.into_iter()
+            .map(|arg| simplifier.simplify(simplifier.coerce(arg, &schema)?))
+            .collect()
+    }
+
+    fn table_function(&self, name: &str, args: Vec<Expr>) -> Result<Arc<dyn TableSource>> {
+        let args = self.simplified(args)?;
+        if let Some(source) = self.catalog.table_function(name, &args).map_err(carry)? {
+            return Ok(source);
+        }
+        if matches!(
+            name,
+            "read_parquet" | "read_csv" | "read_json" | "read_arrow"
+        ) && let [Expr::Literal(path, _)] = args.as_slice()
+            && let Some(Some(path)) = path.try_as_str()
+        {
+            return self.catalog.path(path).map_err(carry);
+        }
+        let known = self.catalog.table_function_names();
+        let hint = did_you_mean(name, known.iter().map(String::as_str));
+        Err(carry(
+            PlannerError::name(format!("table function {name} does not exist")).with_hint(hint),
+        ))
+    }
+}
+
+impl ContextProvider for Binder<'_> {
+    fn get_table_source(&self, name: TableReference) -> Result<Arc<dyn TableSource>> {
+        if name.catalog() == Some(PATH_CATALOG) {
+            return self.catalog.path(name.table()).map_err(carry);
+        }
+        self.resolve(&TableName::from(&name)).map_err(carry)
+    }
+
+    fn get_table_function_source(
+        &self,
+        name: &str,
+        args: Vec<Expr>,
+    ) -> Result<Arc<dyn TableSource>> {
+        self.table_function(&name.to_lowercase(), args)
+    }
+
+    fn create_cte_work_table(&self, name: &str, schema: SchemaRef) -> Result<Arc<dyn TableSource>> {
+        Ok(Arc::new(WorkTableSource::new(name.to_string(), schema)))
+    }
+
+    fn get_expr_planners(&self) -> &[Arc<dyn ExprPlanner>] {
+        self.planner.functions.planners()
+    }
+
+    fn get_relation_planners(&self) -> &[Arc<dyn RelationPlanner>] {
+        &self.relations
+    }
+
+    fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
+        self.planner.functions.scalar(name)
+    }
+
+    fn get_higher_order_meta(&self, name: &str) -> Option<Arc<HigherOrderUDF>> {
+        self.planner.functions.higher_order(name)
+    }
+
+    fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
+        self.planner.functions.aggregate(name)
+    }
+
+    fn get_window_meta(&self, name: &str) -> Option<Arc<WindowUDF>> {
+        self.planner.functions.window(name)
+    }
+
+    fn get_variable_type(&self, _: &[String]) -> Option<DataType> {
+        None
+    }
+
+    fn options(&self) -> &ConfigOptions {
+        &self.planner.config
+    }
+
+    fn udf_names(&self) -> Vec<String> {
+        self.planner.functions.scalar_names()
+    }
+
+    fn higher_order_function_names(&self) -> Vec<String> {
+        self.planner.functions.higher_order_names()
+    }
+
+    fn udaf_names(&self) -> Vec<String> {
+        self.planner.functions.aggregate_names()
+    }
+
+    fn udwf_names(&self) -> Vec<String> {
+        self.planner.functions.window_names()
+    }
+}

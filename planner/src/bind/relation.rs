@@ -1,0 +1,166 @@
+//! Relations in FROM that the library does not plan as we want them: quoted paths, and CTEs marked for sharing.
+
+use std::path::Path;
+
+use datafusion_common::{Result, TableReference};
+use datafusion_expr::planner::{
+    PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning,
+};
+use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion_sql::sqlparser::ast::{Ident, Query, TableAlias, TableFactor};
+
+use super::names::as_path;
+use super::provider::path_reference;
+use super::sharing::{SharedRegistry, Sharing};
+
+/// Begins the alias of a derived table that is the body of a CTE to be shared; no user can mean it.
+const CANDIDATE: &str = "\u{1}share:";
+const FORCED: &str = "\u{1}force:";
+
+/// The alias that marks a CTE's body for sharing.
+pub(super) fn sharing_alias(
+    name: &str,
+    sharing: Sharing,
+    columns: Vec<datafusion_sql::sqlparser::ast::TableAliasColumnDef>,
+) -> TableAlias {
+    let prefix = match sharing {
+        Sharing::Candidate => CANDIDATE,
+        Sharing::Forced => FORCED,
+    };
+    TableAlias {
+        explicit: true,
+        name: Ident::with_quote('"', format!("{prefix}{name}")),
+        columns,
+        at: None,
+    }
+}
+
+fn marked(alias: &TableAlias) -> Option<(&str, Sharing)> {
+    let name = alias.name.value.as_str();
+    let candidate = name
+        .strip_prefix(CANDIDATE)
+        .map(|name| (name, Sharing::Candidate));
+    candidate.or_else(|| {
+        name.strip_prefix(FORCED)
+            .map(|name| (name, Sharing::Forced))
+    })
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Relations {
+    pub(super) registry: SharedRegistry,
+}
+
+impl RelationPlanner for Relations {
+    fn plan_relation(
+        &self,
+        relation: TableFactor,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<RelationPlanning> {
+        match relation {
+            TableFactor::Table {
+                ref name,
+                args: None,
+                ref alias,
+                ..
+            } if as_path(name).is_some() => {
+                let path = as_path(name).unwrap_or_default();
+                let source = context
+                    .context_provider()
+                    .get_table_source(path_reference(path))?;
+                let plan =
+                    LogicalPlanBuilder::scan(TableReference::bare(stem(path)), source, None)?
+                        .build()?;
+                Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(
+                    plan,
+                    alias.clone(),
+                ))))
+            }
+            TableFactor::Derived {
+                lateral,
+                subquery,
+                alias: Some(alias),
+                sample,
+            } => match marked(&alias) {
+                Some((name, sharing)) => {
+                    let plan = self.shared(name, sharing, subquery, &alias, context)?;
+                    Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(
+                        plan, None,
+                    ))))
+                }
+                None => {
+                    let original = TableFactor::Derived {
+                        lateral,
+                        subquery,
+                        alias: Some(alias),
+                        sample,
+                    };
+                    Ok(RelationPlanning::Original(Box::new(original)))
+                }
+            },
+            other => Ok(RelationPlanning::Original(Box::new(other))),
+        }
+    }
+}
+
+impl Relations {
+    fn shared(
+        &self,
+        name: &str,
+        sharing: Sharing,
+        subquery: Box<Query>,
+        alias: &TableAlias,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<LogicalPlan> {
+        let body = TableFactor::Derived {
+            lateral: false,
+            subquery,
+            alias: None,
+            sample: None,
+        };
+        let plan = context.plan(body)?;
+        let names = alias
+            .columns
+            .iter()
+            .map(|c| context.normalize_ident(c.name.clone()))
+            .collect();
+        self.registry
+            .admit(name, sharing, rename(name, plan, names)?)
+    }
+}
+
+/// The plan with its columns renamed; no names leave it as it is.
+pub(super) fn rename(relation: &str, plan: LogicalPlan, names: Vec<String>) -> Result<LogicalPlan> {
+    if names.is_empty() {
+        return Ok(plan);
+    }
+    let columns = plan.schema().columns();
+    if columns.len() != names.len() {
+        return datafusion_common::plan_err!(
+            "{relation} has {} columns, but {} column names are given",
+            columns.len(),
+            names.len()
+        );
+    }
+    let exprs: Vec<Expr> = columns
+        .into_iter()
+        .zip(names)
+        .map(|(c, name)| Expr::Column(c).alias(name))
+        .collect();
+    LogicalPlanBuilder::from(plan).project(exprs)?.build()
+}
+
+/// The name under which a path's columns can be qualified: the file name up to its first dot.
+fn stem(path: &str) -> String {
+    let file = Path::new(path)
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
+    let stem = file.split('.').next().unwrap_or_default();
+    if stem.is_empty() || stem.contains('*') {
+        path.to_string()
+    } else {
+        stem.to_string()
+    }
+}

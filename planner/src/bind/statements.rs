@@ -1,0 +1,334 @@
+//! One planned [`Statement`] for each kind of parsed statement.
+
+use std::sync::Arc;
+
+use datafusion_expr::{DmlStatement, LogicalPlan, WriteOp, dml::InsertOp};
+use datafusion_sql::sqlparser::ast::{
+    self, ObjectName, ObjectType, Query, SchemaName, Spanned, Statement as SqlStatement, Visit,
+    VisitMut,
+};
+
+use super::cte::{resolve_ctes, select_all_from};
+use super::desugar::{Parameter, desugar};
+use super::names::{as_path, normalized, span_of_name, table_name};
+use super::provider::Binder;
+use super::refuse::refuse;
+use super::sources::ViewSource;
+use super::translate::translate;
+use crate::catalog::{Catalog, TableName};
+use crate::error::{PlannerError, Result};
+use crate::parse::{Ast, CopyAst, CopySource, DescribeAst, ParsedStatement, ShowAst, span_of};
+use crate::planner::Planner;
+use crate::rewrite::finish_query;
+use crate::statement::{Copy, DescribeTarget, DropKind, Insert, QueryPlan, ShowKind, Statement};
+
+/// Plans one statement; `parameters` are the values of `$1`, `$2`, ….
+pub(crate) fn plan_statement(
+    planner: &Planner,
+    statement: &ParsedStatement,
+    catalog: &dyn Catalog,
+    parameters: &[Parameter],
+) -> Result<Statement> {
+    let context = Context {
+        planner,
+        catalog,
+        parsed: statement,
+        parameters,
+    };
+    context.plan(&statement.ast)
+}
+
+/// What the statements of one text share.
+pub(super) struct Context<'a> {
+    pub(super) planner: &'a Planner,
+    pub(super) catalog: &'a dyn Catalog,
+    pub(super) parsed: &'a ParsedStatement,
+    pub(super) parameters: &'a [Parameter],
+}
+
+impl Binder<'_> {
+    /// Checks a tree and rewrites it into what the library binds as meant.
+    pub(super) fn prepare<T: Visit + VisitMut>(
+        &self,
+        mut tree: T,
+        parameters: &[Parameter],
+    ) -> Result<T> {
+        refuse(&tree)?;
+        desugar(&mut tree, parameters)?;
+        resolve_ctes(&mut tree, self.planner.options.share_ctes)?;
+        Ok(tree)
+    }
+
+    /// Analyses and rewrites a bound plan with all plans it shares.
+    pub(super) fn finish(&self, plan: LogicalPlan) -> Result<QueryPlan> {
+        finish_query(&self.rewriter, plan, self.registry.take())
+    }
+}
+
+impl<'a> Context<'a> {
+    pub(super) fn binder(&self) -> Binder<'a> {
+        Binder::new(self.planner, self.catalog)
+    }
+
+    fn plan(&self, ast: &Ast) -> Result<Statement> {
+        match ast {
+            Ast::Query(query) => self.query(query).map(Statement::Query),
+            Ast::Explain {
+                analyze,
+                verbose,
+                format,
+                inner,
+            } => Ok(Statement::Explain {
+                analyze: *analyze,
+                verbose: *verbose,
+                format: *format,
+                statement: Box::new(self.plan(inner)?),
+            }),
+            Ast::Copy(copy) => self.copy(copy),
+            Ast::ExternalTable(table) => self.external_table(table),
+            Ast::Set { key, value } => Ok(Statement::Set {
+                key: key.clone(),
+                value: value.clone(),
+            }),
+            Ast::Reset { key } => Ok(Statement::Reset { key: key.clone() }),
+            Ast::Show(show) => self.show(show),
+            Ast::Describe(describe) => self.describe(describe),
+            Ast::Sql(statement) => self.sql(statement),
+        }
+    }
+
+    pub(super) fn query(&self, query: &Query) -> Result<QueryPlan> {
+        let binder = self.binder();
+        let plan = binder.bind(binder.prepare(query.clone(), self.parameters)?)?;
+        binder.finish(plan)
+    }
+
+    fn copy(&self, copy: &CopyAst) -> Result<Statement> {
+        let input = match &copy.source {
+            CopySource::Query(query) => self.query(query)?,
+            CopySource::Table(name) => self.query(&select_all_from(name.clone()))?,
+        };
+        for column in &copy.partition_by {
+            let schema = input.plan.schema();
+            if !schema.has_column_with_unqualified_name(column) {
+                let names: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
+                return Err(PlannerError::name(format!(
+                    "column {column} in PARTITION BY does not exist"
+                ))
+                .with_hint(crate::suggest::did_you_mean(column, names)));
+            }
+        }
+        Ok(Statement::Copy(Copy {
+            input,
+            path: copy.path.clone(),
+            format: copy.format.clone(),
+            options: copy.options.clone(),
+            partition_by: copy.partition_by.clone(),
+        }))
+    }
+
+    fn show(&self, show: &ShowAst) -> Result<Statement> {
+        let kind = match show {
+            ShowAst::Setting(key) => ShowKind::Setting(key.clone()),
+            ShowAst::All => ShowKind::All,
+            ShowAst::Tables => ShowKind::Tables,
+            ShowAst::Views => ShowKind::Views,
+            ShowAst::Schemas => ShowKind::Schemas,
+            ShowAst::Functions => ShowKind::Functions,
+            ShowAst::Columns(name) => {
+                let DescribeTarget::Table { name, .. } = self.describe_table(name)? else {
+                    return Err(PlannerError::internal("a table's description is a query's"));
+                };
+                ShowKind::Columns(name)
+            }
+            ShowAst::Create(name) => ShowKind::Create(table_name(name)?),
+        };
+        Ok(Statement::Show(kind))
+    }
+
+    fn describe(&self, describe: &DescribeAst) -> Result<Statement> {
+        let target = match describe {
+            DescribeAst::Table(name) => self.describe_table(name)?,
+            DescribeAst::Query(query) => {
+                let query = self.query(query)?;
+                DescribeTarget::Query {
+                    schema: Arc::clone(query.plan.schema().inner()),
+                }
+            }
+        };
+        Ok(Statement::Describe(target))
+    }
+
+    fn describe_table(&self, name: &ObjectName) -> Result<DescribeTarget> {
+        if let Some(path) = as_path(name) {
+            let source = self
+                .catalog
+                .path(path)
+                .map_err(|e| e.with_span(span_of_name(name)))?;
+            return Ok(DescribeTarget::Table {
+                name: TableName::bare(path),
+                schema: source.schema(),
+            });
+        }
+        let table = table_name(name)?;
+        let source = self
+            .binder()
+            .resolve(&table)
+            .map_err(|e| e.with_span(span_of_name(name)))?;
+        Ok(DescribeTarget::Table {
+            name: table,
+            schema: source.schema(),
+        })
+    }
+
+    fn sql(&self, statement: &SqlStatement) -> Result<Statement> {
+        match statement {
+            SqlStatement::Query(query) => self.query(query).map(Statement::Query),
+            SqlStatement::CreateTable(create) => self.create_table(create),
+            SqlStatement::CreateView(create) => self.create_view(create),
+            SqlStatement::CreateSchema {
+                schema_name: SchemaName::Simple(name),
+                if_not_exists,
+                ..
+            } => Ok(Statement::CreateSchema {
+                name: table_name(name)?.to_string(),
+                if_not_exists: *if_not_exists,
+            }),
+            SqlStatement::Insert(insert) => self.insert(insert),
+            SqlStatement::Drop {
+                object_type,
+                if_exists,
+                names,
+                ..
+            } => self.drop(*object_type, *if_exists, names),
+            SqlStatement::Prepare {
+                name, statement, ..
+            } => {
+                let ast = match statement.as_ref() {
+                    SqlStatement::Query(query) => Ast::Query(query.clone()),
+                    other => Ast::Sql(Box::new(other.clone())),
+                };
+                let statement = Box::new(ParsedStatement {
+                    ast,
+                    ..self.parsed.clone()
+                });
+                Ok(Statement::Prepare {
+                    name: normalized(name),
+                    statement,
+                })
+            }
+            SqlStatement::Execute {
+                name: Some(name),
+                parameters,
+                using,
+                ..
+            } if using.is_empty() => {
+                let parameters = parameters.iter().map(|p| Parameter(p.clone())).collect();
+                Ok(Statement::Execute {
+                    name: table_name(name)?.to_string(),
+                    parameters,
+                })
+            }
+            SqlStatement::Deallocate { name, .. } => {
+                let all = name.quote_style.is_none() && name.value.eq_ignore_ascii_case("all");
+                Ok(Statement::Deallocate {
+                    name: (!all).then(|| normalized(name)),
+                })
+            }
+            other => Err(self.unsupported(other)),
+        }
+    }
+
+    /// The error for statements that nothing here handles: names the statement by its first words.
+    fn unsupported(&self, statement: &SqlStatement) -> PlannerError {
+        let text = self.parsed.sql();
+        let words: Vec<&str> = text
+            .split(|c: char| !c.is_alphanumeric() && c != '_')
+            .filter(|word| !word.is_empty())
+            .take_while(|word| word.chars().all(|c| c.is_ascii_alphabetic()))
+            .take(2)
+            .collect();
+        let shown = match words.as_slice() {
+            [first, second]
+                if ["create", "drop", "alter", "start", "show"]
+                    .contains(&first.to_lowercase().as_str()) =>
+            {
+                format!("{first} {second}")
+            }
+            [first, ..] => (*first).to_string(),
+            [] => "this statement".to_string(),
+        };
+        let place = span_of(statement.span()).unwrap_or(self.parsed.span());
+        PlannerError::not_supported(shown.to_uppercase()).with_span(Some(place))
+    }
+
+    fn insert(&self, insert: &ast::Insert) -> Result<Statement> {
+        let span = span_of(insert.insert_token.0.span);
+        if insert.partitioned.is_some() || insert.returning.is_some() || insert.on.is_some() {
+            let error =
+                PlannerError::not_supported("PARTITION, RETURNING or ON CONFLICT in INSERT");
+            return Err(error.with_span(span));
+        }
+        let binder = self.binder();
+        let statement = binder.prepare(SqlStatement::Insert(insert.clone()), self.parameters)?;
+        let name_span = match &insert.table {
+            ast::TableObject::TableName(name) => span_of_name(name),
+            ast::TableObject::TableFunction(_) | ast::TableObject::TableQuery(_) => span,
+        };
+        let plan = binder
+            .bind_sql(statement)
+            .map_err(|e| e.with_span(name_span))?;
+        let LogicalPlan::Dml(DmlStatement {
+            table_name,
+            target,
+            op: WriteOp::Insert(op),
+            input,
+            ..
+        }) = plan
+        else {
+            return Err(PlannerError::internal("an INSERT was not planned as one"));
+        };
+        let table = TableName::from(&table_name);
+        if target.is::<ViewSource>() {
+            let error = PlannerError::invalid(format!("cannot insert into the view {table}"));
+            return Err(error.with_span(name_span));
+        }
+        let overwrite = match op {
+            InsertOp::Append => false,
+            InsertOp::Overwrite => true,
+            InsertOp::Replace => {
+                return Err(PlannerError::not_supported("REPLACE INTO").with_span(span));
+            }
+        };
+        let input = binder.finish(Arc::unwrap_or_clone(input))?;
+        Ok(Statement::Insert(Insert {
+            table,
+            source: target,
+            input,
+            overwrite,
+        }))
+    }
+
+    fn drop(&self, object: ObjectType, if_exists: bool, names: &[ObjectName]) -> Result<Statement> {
+        let kind = match object {
+            ObjectType::Table => DropKind::Table,
+            ObjectType::View => DropKind::View,
+            ObjectType::Schema => DropKind::Schema,
+            other => {
+                return Err(PlannerError::not_supported(format!("DROP {other}"))
+                    .with_span(Some(self.parsed.span())));
+            }
+        };
+        let names = names.iter().map(table_name).collect::<Result<Vec<_>>>()?;
+        Ok(Statement::Drop {
+            kind,
+            names,
+            if_exists,
+        })
+    }
+}
+
+/// An error of the libraries as one of ours.
+pub(super) fn ours<T>(result: datafusion_common::Result<T>) -> Result<T> {
+    result.map_err(translate)
+}

@@ -1,0 +1,27 @@
+//! SQL text → bound, rewritten logical plans.
+//!
+//! [`Planner::parse`] reads statements, [`Planner::plan`] binds one to the tables of a [`Catalog`] and rewrites it.
+//! The planner does no I/O and keeps nothing between statements.
+
+mod bind;
+mod catalog;
+mod deep_stack;
+mod error;
+mod functions;
+mod parse;
+mod planner;
+mod rewrite;
+mod statement;
+pub mod suggest;
+
+pub use bind::{Parameter, SharedSource, WorkTableSource};
+pub use catalog::{Catalog, TableName, ViewDefinition};
+pub use deep_stack::with_deep_stack;
+pub use error::{ErrorKind, PlannerError, Result, Span};
+pub use functions::{FunctionKind, Functions};
+pub use parse::{Hint, ParsedStatement};
+pub use planner::{Planner, PlannerOptions};
+pub use statement::{
+    Copy, CreateExternalTable, CreateTable, CreateView, DescribeTarget, DropKind, ExplainFormat,
+    Insert, QueryPlan, SharedId, SharedPlan, ShowKind, Statement,
+};

@@ -1,0 +1,113 @@
+//! SQL text → parsed statements: tokens, places, hints, and the syntax trees of single statements.
+//!
+//! Statements the parser crate does not know, or reads in another spirit, have heads of their own in this folder
+//! (EXPLAIN, COPY, SET, SHOW, DESCRIBE, CREATE EXTERNAL TABLE); all others are read by `sqlparser`. Nothing here
+//! knows a table or a function.
+
+mod copy;
+mod depth;
+mod dialect;
+mod external;
+mod hints;
+mod position;
+mod script;
+mod session;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use datafusion_sql::sqlparser::ast::{self, ObjectName, Query};
+
+use crate::error::Span;
+use crate::statement::ExplainFormat;
+
+pub use hints::Hint;
+
+pub(crate) use copy::{CopyAst, CopySource};
+pub(crate) use external::ExternalTableAst;
+pub(crate) use position::{span_of, text_after};
+pub(crate) use script::parse_script;
+pub(crate) use session::ShowAst;
+
+/// One statement of a text, parsed but not yet bound to tables.
+#[derive(Debug, Clone)]
+pub struct ParsedStatement {
+    pub(crate) text: Arc<str>,
+    pub(crate) range: Range<usize>,
+    pub(crate) span: Span,
+    pub(crate) hints: Vec<Hint>,
+    pub(crate) ast: Ast,
+}
+
+impl ParsedStatement {
+    /// The statement's own text, without the `;` that ends it.
+    pub fn sql(&self) -> &str {
+        &self.text[self.range.clone()]
+    }
+
+    /// The whole text the statement was parsed from; spans of errors count in it.
+    pub fn source_text(&self) -> &Arc<str> {
+        &self.text
+    }
+
+    /// The statement's bytes within the whole text.
+    pub fn range(&self) -> Range<usize> {
+        self.range.clone()
+    }
+
+    /// Line and column of the statement's first character and after its last.
+    pub fn span(&self) -> Span {
+        self.span
+    }
+
+    /// The optimizer hints of all its query blocks, in the order written.
+    pub fn hints(&self) -> &[Hint] {
+        &self.hints
+    }
+
+    /// Whether it is a query (or EXPLAIN of one), that is, whether running it changes nothing.
+    pub fn is_query(&self) -> bool {
+        match &self.ast {
+            Ast::Query(_) => true,
+            Ast::Explain { inner, .. } => matches!(**inner, Ast::Query(_)),
+            Ast::Copy(_)
+            | Ast::ExternalTable(_)
+            | Ast::Set { .. }
+            | Ast::Reset { .. }
+            | Ast::Show(_)
+            | Ast::Describe(_)
+            | Ast::Sql(_) => false,
+        }
+    }
+}
+
+/// The syntax tree of one statement.
+#[derive(Debug, Clone)]
+pub(crate) enum Ast {
+    Query(Box<Query>),
+    Explain {
+        analyze: bool,
+        verbose: bool,
+        format: ExplainFormat,
+        inner: Box<Ast>,
+    },
+    Copy(Box<CopyAst>),
+    ExternalTable(Box<ExternalTableAst>),
+    Set {
+        key: String,
+        value: String,
+    },
+    Reset {
+        key: Option<String>,
+    },
+    Show(ShowAst),
+    Describe(DescribeAst),
+    Sql(Box<ast::Statement>),
+}
+
+/// The object of DESCRIBE.
+#[derive(Debug, Clone)]
+pub(crate) enum DescribeAst {
+    Table(ObjectName),
+    Query(Box<Query>),
+}

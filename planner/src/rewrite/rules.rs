@@ -1,0 +1,129 @@
+//! The analyser and the logical rules, in order, and the configuration they see.
+//!
+//! Left out are rules that belong to the cost-based optimizer: splitting a distinct aggregation in two, and extracting
+//! leaf expressions into projections of their own. No rule here orders joins.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use chrono::{DateTime, Utc};
+use datafusion_common::Result;
+use datafusion_common::alias::AliasGenerator;
+use datafusion_common::config::ConfigOptions;
+use datafusion_expr::LogicalPlan;
+use datafusion_expr::registry::FunctionRegistry;
+use datafusion_optimizer::common_subexpr_eliminate::CommonSubexprEliminate;
+use datafusion_optimizer::decorrelate_lateral_join::DecorrelateLateralJoin;
+use datafusion_optimizer::decorrelate_predicate_subquery::DecorrelatePredicateSubquery;
+use datafusion_optimizer::eliminate_cross_join::EliminateCrossJoin;
+use datafusion_optimizer::eliminate_duplicated_expr::EliminateDuplicatedExpr;
+use datafusion_optimizer::eliminate_filter::EliminateFilter;
+use datafusion_optimizer::eliminate_group_by_constant::EliminateGroupByConstant;
+use datafusion_optimizer::eliminate_join::EliminateJoin;
+use datafusion_optimizer::eliminate_limit::EliminateLimit;
+use datafusion_optimizer::eliminate_outer_join::EliminateOuterJoin;
+use datafusion_optimizer::extract_equijoin_predicate::ExtractEquijoinPredicate;
+use datafusion_optimizer::optimize_projections::OptimizeProjections;
+use datafusion_optimizer::optimize_unions::OptimizeUnions;
+use datafusion_optimizer::propagate_empty_relation::PropagateEmptyRelation;
+use datafusion_optimizer::push_down_filter::PushDownFilter;
+use datafusion_optimizer::push_down_limit::PushDownLimit;
+use datafusion_optimizer::replace_distinct_aggregate::ReplaceDistinctWithAggregate;
+use datafusion_optimizer::rewrite_set_comparison::RewriteSetComparison;
+use datafusion_optimizer::scalar_subquery_to_join::ScalarSubqueryToJoin;
+use datafusion_optimizer::simplify_expressions::SimplifyExpressions;
+use datafusion_optimizer::unions_to_filter::UnionsToFilter;
+use datafusion_optimizer::{Analyzer, Optimizer, OptimizerConfig, OptimizerContext, OptimizerRule};
+
+use crate::functions::Functions;
+
+/// Analyses and optimises the plans of one statement; all see the same clock and the same generated names.
+pub(crate) struct Rewriter {
+    analyzer: Analyzer,
+    optimizer: Optimizer,
+    config: StatementConfig,
+}
+
+impl Rewriter {
+    pub(crate) fn new(
+        options: Arc<ConfigOptions>,
+        functions: Arc<Functions>,
+        now: SystemTime,
+    ) -> Self {
+        let context = OptimizerContext::new_with_config_options(options)
+            .with_query_execution_start_time(now.into());
+        Rewriter {
+            analyzer: Analyzer::new(),
+            optimizer: Optimizer::with_rules(rules()),
+            config: StatementConfig { context, functions },
+        }
+    }
+
+    /// The statement's clock.
+    pub(crate) fn now(&self) -> Option<DateTime<Utc>> {
+        self.config.query_execution_start_time()
+    }
+
+    /// Coerces types and checks the plan.
+    pub(crate) fn analyze(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
+        self.analyzer
+            .execute_and_check(plan, &self.config.options(), |_, _| {})
+    }
+
+    /// Rewrites an analysed plan.
+    pub(crate) fn optimize(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
+        self.optimizer.optimize(plan, &self.config, |_, _| {})
+    }
+}
+
+fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
+    vec![
+        Arc::new(RewriteSetComparison::new()),
+        Arc::new(OptimizeUnions::new()),
+        Arc::new(UnionsToFilter::new()),
+        Arc::new(SimplifyExpressions::new()),
+        Arc::new(ReplaceDistinctWithAggregate::new()),
+        Arc::new(EliminateJoin::new()),
+        Arc::new(DecorrelatePredicateSubquery::new()),
+        Arc::new(ScalarSubqueryToJoin::new()),
+        Arc::new(DecorrelateLateralJoin::new()),
+        Arc::new(ExtractEquijoinPredicate::new()),
+        Arc::new(EliminateDuplicatedExpr::new()),
+        Arc::new(EliminateFilter::new()),
+        Arc::new(EliminateCrossJoin::new()),
+        Arc::new(EliminateLimit::new()),
+        Arc::new(PropagateEmptyRelation::new()),
+        Arc::new(EliminateOuterJoin::new()),
+        // Filters do not pass limits: limits move first.
+        Arc::new(PushDownLimit::new()),
+        Arc::new(PushDownFilter::new()),
+        Arc::new(EliminateGroupByConstant::new()),
+        Arc::new(CommonSubexprEliminate::new()),
+        Arc::new(OptimizeProjections::new()),
+    ]
+}
+
+/// The optimizer's context with a function registry: without one, DISTINCT ON panics.
+#[derive(Debug)]
+struct StatementConfig {
+    context: OptimizerContext,
+    functions: Arc<Functions>,
+}
+
+impl OptimizerConfig for StatementConfig {
+    fn query_execution_start_time(&self) -> Option<DateTime<Utc>> {
+        self.context.query_execution_start_time()
+    }
+
+    fn alias_generator(&self) -> &Arc<AliasGenerator> {
+        self.context.alias_generator()
+    }
+
+    fn options(&self) -> Arc<ConfigOptions> {
+        self.context.options()
+    }
+
+    fn function_registry(&self) -> Option<&dyn FunctionRegistry> {
+        Some(self.functions.as_ref())
+    }
+}

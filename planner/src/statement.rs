@@ -1,0 +1,294 @@
+//! What planning returns: a statement that is bound to tables, coerced and rewritten, ready to be optimised or obeyed.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use datafusion_common::Constraints;
+use datafusion_expr::{Expr, LogicalPlan, TableSource};
+
+use crate::bind::Parameter;
+use crate::catalog::TableName;
+use crate::parse::ParsedStatement;
+
+/// Identifies one shared plan within its statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SharedId(pub usize);
+
+impl fmt::Display for SharedId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// A plan that other plans of the statement read through scans of [`SharedSource`](crate::SharedSource).
+#[derive(Debug, Clone)]
+pub struct SharedPlan {
+    /// What the scans name.
+    pub id: SharedId,
+    /// The name the user gave it (a CTE's name), for EXPLAIN.
+    pub name: String,
+    /// Its rows; the columns are those of its `SharedSource`, in order.
+    pub plan: LogicalPlan,
+}
+
+/// A query: the main plan and what it shares.
+#[derive(Debug, Clone)]
+pub struct QueryPlan {
+    /// The plan whose rows are the result.
+    pub plan: LogicalPlan,
+    /// Shared plans in dependency order: each reads only earlier ones.
+    pub shared: Vec<SharedPlan>,
+}
+
+/// How EXPLAIN prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ExplainFormat {
+    /// An indented tree.
+    #[default]
+    Text,
+    /// One JSON document.
+    Json,
+}
+
+/// What SHOW lists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ShowKind {
+    /// One setting.
+    Setting(String),
+    /// All settings.
+    All,
+    /// Tables and views.
+    Tables,
+    /// Views only.
+    Views,
+    /// Schemas.
+    Schemas,
+    /// The columns of one table.
+    Columns(TableName),
+    /// All functions.
+    Functions,
+    /// The statement that would create this table or view.
+    Create(TableName),
+}
+
+/// What DESCRIBE describes.
+#[derive(Debug, Clone)]
+pub enum DescribeTarget {
+    /// A table, view or path that has been resolved.
+    Table {
+        /// The name as written.
+        name: TableName,
+        /// Its columns.
+        schema: SchemaRef,
+    },
+    /// A query's result.
+    Query {
+        /// Its columns.
+        schema: SchemaRef,
+    },
+}
+
+/// What DROP drops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DropKind {
+    /// A table.
+    Table,
+    /// A view.
+    View,
+    /// A schema.
+    Schema,
+}
+
+/// `CREATE TABLE` without a connector: an in-memory table, with the rows of a query when there is one.
+#[derive(Debug, Clone)]
+pub struct CreateTable {
+    /// Its name.
+    pub name: TableName,
+    /// Do nothing when it exists.
+    pub if_not_exists: bool,
+    /// Replace it when it exists.
+    pub or_replace: bool,
+    /// It ends with the session.
+    pub temporary: bool,
+    /// Its columns.
+    pub schema: SchemaRef,
+    /// Primary key and unique constraints, by column index.
+    pub constraints: Constraints,
+    /// Values of columns that an INSERT leaves out, by column name.
+    pub defaults: Vec<(String, Expr)>,
+    /// Options of the WITH clause (never `connector` or `path`).
+    pub options: Vec<(String, String)>,
+    /// The rows it starts with, already cast to `schema`.
+    pub query: Option<QueryPlan>,
+}
+
+/// `CREATE VIEW`.
+#[derive(Debug, Clone)]
+pub struct CreateView {
+    /// Its name.
+    pub name: TableName,
+    /// The defining query as text; it has been planned once, so it is valid now.
+    pub sql: String,
+    /// New names of all its columns, or empty.
+    pub columns: Vec<String>,
+    /// The columns it has now.
+    pub schema: SchemaRef,
+    /// Replace it when it exists.
+    pub or_replace: bool,
+    /// Do nothing when it exists.
+    pub if_not_exists: bool,
+    /// It ends with the session.
+    pub temporary: bool,
+}
+
+/// `CREATE EXTERNAL TABLE … STORED AS … LOCATION …` and `CREATE TABLE … WITH ('connector' = …)`.
+#[derive(Debug, Clone)]
+pub struct CreateExternalTable {
+    /// Its name.
+    pub name: TableName,
+    /// `filesystem` for STORED AS; else the option `connector`.
+    pub connector: String,
+    /// Lower-case format name, if given.
+    pub format: Option<String>,
+    /// Paths or globs; empty for connectors that need none.
+    pub locations: Vec<String>,
+    /// Declared columns; `None` when they are to be found out.
+    pub schema: Option<SchemaRef>,
+    /// Primary key and unique constraints, by column index; never enforced.
+    pub constraints: Constraints,
+    /// All other options, in the order written.
+    pub options: Vec<(String, String)>,
+    /// Names of the columns that are encoded in paths.
+    pub partition_columns: Vec<String>,
+    /// Do nothing when it exists.
+    pub if_not_exists: bool,
+    /// Replace it when it exists.
+    pub or_replace: bool,
+    /// It ends with the session.
+    pub temporary: bool,
+}
+
+/// `INSERT INTO` and `INSERT OVERWRITE`.
+#[derive(Clone)]
+pub struct Insert {
+    /// The table written to.
+    pub table: TableName,
+    /// Its source.
+    pub source: Arc<dyn TableSource>,
+    /// The rows: cast to the table's types, in its column order, missing columns filled with their defaults.
+    pub input: QueryPlan,
+    /// Replace all rows instead of adding.
+    pub overwrite: bool,
+}
+
+impl fmt::Debug for Insert {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Insert {
+            table,
+            source: _,
+            input,
+            overwrite,
+        } = self;
+        f.debug_struct("Insert")
+            .field("table", table)
+            .field("input", input)
+            .field("overwrite", overwrite)
+            .finish()
+    }
+}
+
+/// `COPY … TO`.
+#[derive(Debug, Clone)]
+pub struct Copy {
+    /// The rows.
+    pub input: QueryPlan,
+    /// Where to.
+    pub path: String,
+    /// Lower-case format name, if given.
+    pub format: Option<String>,
+    /// All other options, in the order written; keys are lower-case.
+    pub options: Vec<(String, String)>,
+    /// Columns that go into the path instead of the files.
+    pub partition_by: Vec<String>,
+}
+
+/// A planned statement.
+#[derive(Debug, Clone)]
+pub enum Statement {
+    /// Rows for the user.
+    Query(QueryPlan),
+    /// EXPLAIN of another statement, which is planned too.
+    Explain {
+        /// Run it and report what happened.
+        analyze: bool,
+        /// Tell more.
+        verbose: bool,
+        /// How to print.
+        format: ExplainFormat,
+        /// What is explained.
+        statement: Box<Statement>,
+    },
+    /// See [`CreateTable`].
+    CreateTable(CreateTable),
+    /// See [`CreateView`].
+    CreateView(CreateView),
+    /// See [`CreateExternalTable`].
+    CreateExternalTable(CreateExternalTable),
+    /// `CREATE SCHEMA`.
+    CreateSchema {
+        /// Its name.
+        name: String,
+        /// Do nothing when it exists.
+        if_not_exists: bool,
+    },
+    /// See [`Insert`].
+    Insert(Insert),
+    /// See [`Copy`].
+    Copy(Copy),
+    /// `SET key = value`.
+    Set {
+        /// The key, dots included.
+        key: String,
+        /// The value as text, quotes removed.
+        value: String,
+    },
+    /// `RESET key`, or all for `None`.
+    Reset {
+        /// The key.
+        key: Option<String>,
+    },
+    /// SHOW.
+    Show(ShowKind),
+    /// DESCRIBE.
+    Describe(DescribeTarget),
+    /// DROP.
+    Drop {
+        /// What kind of thing.
+        kind: DropKind,
+        /// Their names; at least one.
+        names: Vec<TableName>,
+        /// Do nothing about those that do not exist.
+        if_exists: bool,
+    },
+    /// `PREPARE name AS statement`.
+    Prepare {
+        /// Its name.
+        name: String,
+        /// The statement, to be planned at each EXECUTE.
+        statement: Box<ParsedStatement>,
+    },
+    /// `EXECUTE name(values)`: plan the prepared statement with
+    /// [`Planner::plan_with_parameters`](crate::Planner::plan_with_parameters).
+    Execute {
+        /// Its name.
+        name: String,
+        /// The values of `$1`, `$2`, ….
+        parameters: Vec<Parameter>,
+    },
+    /// `DEALLOCATE name`, or all for `None`.
+    Deallocate {
+        /// Its name.
+        name: Option<String>,
+    },
+}

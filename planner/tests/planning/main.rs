@@ -1,0 +1,4 @@
+//! Plans SQL text against a stub catalog and looks at what comes out.
+
+mod smoke;
+mod stub;
