@@ -1,0 +1,58 @@
+//! Pages on their way from one task to another.
+//!
+//! Invariant: the rows of one [`Pages`] belong to one radix partition and were taken whole from one store. They go to
+//! one consumer; a clone exists only while an element is looked at, and taking the pages of a shared one is refused.
+
+use std::sync::Arc;
+
+use super::layout::RowLayout;
+use super::page::RowPage;
+use crate::error::{Error, Result};
+
+/// Rows in binary form, handed over whole.
+#[derive(Debug, Clone)]
+pub struct Pages {
+    layout: Arc<RowLayout>,
+    partition: u32,
+    pages: Arc<Vec<RowPage>>,
+}
+
+impl Pages {
+    /// The pages of a partition, whose rows have the given layout.
+    pub fn new(layout: Arc<RowLayout>, partition: u32, pages: Vec<RowPage>) -> Self {
+        Self {
+            layout,
+            partition,
+            pages: Arc::new(pages),
+        }
+    }
+
+    /// The shape of the rows.
+    pub fn layout(&self) -> &Arc<RowLayout> {
+        &self.layout
+    }
+
+    /// The radix partition that the rows belong to.
+    pub fn partition(&self) -> u32 {
+        self.partition
+    }
+
+    /// Rows in all pages.
+    pub fn num_rows(&self) -> usize {
+        self.pages.iter().map(RowPage::len).sum()
+    }
+
+    /// Bytes of managed memory that the pages take.
+    pub fn memory_bytes(&self) -> usize {
+        self.pages.iter().map(RowPage::memory_bytes).sum()
+    }
+
+    /// The pages themselves.
+    ///
+    /// # Errors
+    /// `Internal` while a clone exists: pages have one owner.
+    pub fn into_pages(self) -> Result<Vec<RowPage>> {
+        Arc::try_unwrap(self.pages)
+            .map_err(|_| Error::Internal("row pages were handed to two consumers".into()))
+    }
+}
