@@ -28,7 +28,7 @@ pub struct InputGate {
     queue: Arc<InputQueue>,
     ports: Vec<PortState>,
     watermark: Option<Watermark>,
-    superstep_arrivals: usize,
+    superstep: Option<Superstep>,
 }
 
 struct PortState {
@@ -41,12 +41,13 @@ struct ChannelState {
     watermark: i64,
     idle: bool,
     ended: bool,
+    in_superstep: bool,
 }
 
 impl InputGate {
     /// A gate over a queue; `channels[p]` is the number of producers of port p.
     pub fn new(queue: Arc<InputQueue>, channels: &[usize]) -> Self {
-        let channel = ChannelState { watermark: i64::MIN, idle: false, ended: false };
+        let channel = ChannelState { watermark: i64::MIN, idle: false, ended: false, in_superstep: true };
         InputGate {
             queue,
             ports: channels
@@ -54,13 +55,19 @@ impl InputGate {
                 .map(|&n| PortState { channels: vec![channel; n], ended: 0 })
                 .collect(),
             watermark: None,
-            superstep_arrivals: 0,
+            superstep: None,
         }
     }
 
     /// The next event that concerns these ports; `None` registers the waker.
     pub fn poll(&mut self, wanted: PortSet, waker: &Waker) -> Option<GateEvent> {
         loop {
+            // The end of a port may have been the last thing a superstep waited for.
+            if self.superstep.is_some()
+                && let Some(event) = self.end_superstep()
+            {
+                return Some(event);
+            }
             let arrival = self.queue.poll(wanted, waker)?;
             if let Some(event) = self.take(arrival) {
                 return Some(event);
@@ -90,19 +97,33 @@ impl InputGate {
             }
             StreamElement::Barrier(_) => None,
             StreamElement::Superstep(superstep) => {
-                self.superstep_arrivals += 1;
-                let all: usize = self.ports.iter().map(|p| p.channels.len() - p.ended).sum();
-                (self.superstep_arrivals >= all).then(|| {
-                    self.superstep_arrivals = 0;
-                    GateEvent::Superstep(superstep)
-                })
+                state.channels[channel].in_superstep = false;
+                self.superstep = Some(superstep);
+                self.end_superstep()
             }
             StreamElement::End => {
                 state.channels[channel].ended = true;
                 state.ended += 1;
-                (state.ended == state.channels.len()).then_some(GateEvent::End(port))
+                if state.ended == state.channels.len() {
+                    return Some(GateEvent::End(port));
+                }
+                self.end_superstep()
             }
         }
+    }
+
+    /// The superstep ends when every channel that has not ended is through with it.
+    fn end_superstep(&mut self) -> Option<GateEvent> {
+        let superstep = self.superstep?;
+        let mut channels = self.ports.iter().flat_map(|p| &p.channels);
+        if channels.any(|c| c.in_superstep && !c.ended) {
+            return None;
+        }
+        self.superstep = None;
+        for channel in self.ports.iter_mut().flat_map(|p| &mut p.channels) {
+            channel.in_superstep = true;
+        }
+        Some(GateEvent::Superstep(superstep))
     }
 
     fn rise(&mut self) -> Option<GateEvent> {

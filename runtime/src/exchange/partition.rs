@@ -9,6 +9,7 @@ use super::queue::{InputQueue, Offer};
 use crate::batch::Batch;
 use crate::element::StreamElement;
 use crate::error::Result;
+use crate::graph::EdgeRole;
 use crate::operators::PortId;
 
 /// A consumer subtask as one producer subtask sees it.
@@ -43,6 +44,7 @@ pub struct ResultPartition {
     targets: Vec<Target>,
     closed: Vec<bool>,
     pending: VecDeque<(usize, StreamElement)>,
+    role: EdgeRole,
 }
 
 /// Whether a partition has sent all it was given.
@@ -58,9 +60,9 @@ pub enum Drained {
 
 impl ResultPartition {
     /// An edge to these targets.
-    pub fn new(shipping: Shipping, targets: Vec<Target>) -> Self {
+    pub fn new(shipping: Shipping, targets: Vec<Target>, role: EdgeRole) -> Self {
         let closed = vec![false; targets.len()];
-        ResultPartition { shipping, targets, closed, pending: VecDeque::new() }
+        ResultPartition { shipping, targets, closed, pending: VecDeque::new(), role }
     }
 
     /// Takes an element; it is sent by [`ResultPartition::drain`]. Call it only when drained.
@@ -82,7 +84,13 @@ impl ResultPartition {
                     pending.push_back((target, StreamElement::Pages(pages)));
                 }
             },
-            control => {
+            StreamElement::Superstep(_) if self.role == EdgeRole::Exit => {}
+            mut control => {
+                if let (StreamElement::Superstep(step), EdgeRole::Feedback) =
+                    (&mut control, self.role)
+                {
+                    step.number += 1;
+                }
                 if let Shipping::Hash(partitioner) = &mut self.shipping {
                     partitioner
                         .flush(|t, b| pending.push_back((t, StreamElement::Batch(b))))?;

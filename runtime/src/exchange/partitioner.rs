@@ -6,7 +6,7 @@ use arrow::compute::take;
 use crate::batch::{Batch, Coalescer};
 use crate::error::Result;
 use crate::expr::CompiledExpr;
-use crate::rows::hash_columns;
+use crate::rows::{Selected, hash_columns};
 
 /// Seed of the hash that decides the subtask: another one than hash tables use, so that the rows of one
 /// subtask still spread over its table.
@@ -16,13 +16,14 @@ const PARTITION_SEED: u64 = 0x5eed_7ab1_e0f5_17e5;
 pub struct HashPartitioner {
     keys: Vec<CompiledExpr>,
     gathered: Vec<Coalescer>,
+    hashes: Vec<u64>,
 }
 
 impl HashPartitioner {
     /// Rows go to one of `consumers` by the hash of `keys`.
     pub fn new(keys: Vec<CompiledExpr>, consumers: usize, batch_rows: usize) -> Self {
         let gathered = (0..consumers).map(|_| Coalescer::new(batch_rows)).collect();
-        HashPartitioner { keys, gathered }
+        HashPartitioner { keys, gathered, hashes: Vec::new() }
     }
 
     /// Splits a batch; `ready` is called with what is worth sending.
@@ -35,9 +36,10 @@ impl HashPartitioner {
         }
         let keys: Vec<ArrayRef> =
             self.keys.iter().map(|k| k.evaluate(&batch)).collect::<Result<_>>()?;
-        let hashes = hash_columns(&keys, batch.num_rows(), PARTITION_SEED);
+        self.hashes.clear();
+        hash_columns(&keys, Selected::All(batch.num_rows()), PARTITION_SEED, &mut self.hashes)?;
         let mut rows: Vec<Vec<u32>> = vec![Vec::new(); consumers];
-        for (row, hash) in hashes.iter().enumerate() {
+        for (row, hash) in self.hashes.iter().enumerate() {
             // The multiplication takes the high bits of the hash to a consumer without a division.
             let consumer = ((u128::from(*hash) * consumers as u128) >> 64) as usize;
             rows[consumer].push(row as u32);

@@ -41,8 +41,19 @@ pub enum Offer {
 pub struct PortSpec {
     /// Number of producer subtasks.
     pub channels: usize,
-    /// Whether the port shows nothing until all of them have ended.
-    pub blocking: bool,
+    /// How much it holds, and when it shows it.
+    pub kind: PortKind,
+}
+
+/// How much a port holds, and when it shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PortKind {
+    /// A bounded number of bytes, shown at once.
+    Pipelined,
+    /// Everything, shown once all producers have ended.
+    Blocking,
+    /// Everything, shown at once: the way back of an iteration, whose head must not wait for its own body.
+    Feedback,
 }
 
 /// Shared by one consumer subtask and its producers.
@@ -61,7 +72,9 @@ struct Port {
     elements: VecDeque<(usize, StreamElement, usize)>,
     bytes: usize,
     open_channels: usize,
-    blocking: Option<Reservation>,
+    kind: PortKind,
+    /// Holds the bytes of a port without a bound.
+    reservation: Option<Reservation>,
     producers: Vec<Waker>,
 }
 
@@ -74,7 +87,12 @@ impl InputQueue {
                 elements: VecDeque::new(),
                 bytes: 0,
                 open_channels: spec.channels,
-                blocking: spec.blocking.then(|| memory.reserve("blocking exchange")),
+                kind: spec.kind,
+                reservation: match spec.kind {
+                    PortKind::Pipelined => None,
+                    PortKind::Blocking => Some(memory.reserve("blocking exchange")),
+                    PortKind::Feedback => Some(memory.reserve("iteration feedback")),
+                },
                 producers: Vec::new(),
             })
             .collect();
@@ -98,7 +116,7 @@ impl InputQueue {
             return Ok(Offer::Closed);
         }
         let slot = &mut inner.ports[port.0 as usize];
-        match &mut slot.blocking {
+        match &mut slot.reservation {
             Some(reservation) => reservation.try_grow(bytes)?,
             None if bytes > 0 && slot.bytes >= self.bytes_max => {
                 if !slot.producers.iter().any(|w| w.will_wake(waker)) {
@@ -113,7 +131,7 @@ impl InputQueue {
         }
         slot.bytes += bytes;
         slot.elements.push_back((channel, element, bytes));
-        let wake = slot.blocking.is_none() || slot.open_channels == 0;
+        let wake = slot.kind != PortKind::Blocking || slot.open_channels == 0;
         let consumer = if wake { inner.consumer.take() } else { None };
         drop(inner);
         if let Some(waker) = consumer {
@@ -127,12 +145,12 @@ impl InputQueue {
         let mut inner = self.inner.lock();
         for (index, port) in inner.ports.iter_mut().enumerate() {
             let id = PortId(index as u16);
-            if !wanted.contains(id) || (port.blocking.is_some() && port.open_channels > 0) {
+            if !wanted.contains(id) || (port.kind == PortKind::Blocking && port.open_channels > 0) {
                 continue;
             }
             let Some((channel, element, bytes)) = port.elements.pop_front() else { continue };
             port.bytes -= bytes;
-            if let Some(reservation) = &mut port.blocking {
+            if let Some(reservation) = &mut port.reservation {
                 reservation.shrink(bytes);
             }
             let producers = if port.bytes < self.bytes_max {
@@ -159,7 +177,7 @@ impl InputQueue {
         for port in &mut inner.ports {
             port.elements.clear();
             port.bytes = 0;
-            port.blocking = None;
+            port.reservation = None;
             wakers.append(&mut port.producers);
         }
         drop(inner);

@@ -64,6 +64,18 @@ pub struct JobVertex {
     pub chain: Vec<ChainedOperator>,
 }
 
+/// What an edge is to an iteration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+pub enum EdgeRole {
+    /// Nothing special: supersteps pass.
+    #[default]
+    Data,
+    /// From an iteration's tail back to its head: never full, and each superstep gets the next number.
+    Feedback,
+    /// Out of an iteration: supersteps do not pass.
+    Exit,
+}
+
 /// An edge between two vertices.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobEdge {
@@ -77,9 +89,11 @@ pub struct JobEdge {
     pub ship: ShipStrategy,
     /// When the consumer sees them.
     pub mode: ExchangeMode,
+    /// What it is to an iteration.
+    pub role: EdgeRole,
 }
 
-/// A job: vertices in any order, edges without a cycle.
+/// A job: vertices in any order, edges without a cycle but through feedback.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct JobGraph {
     /// The vertices; an edge names them by position.

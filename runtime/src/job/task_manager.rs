@@ -11,9 +11,9 @@ use crate::error::{Error, Result};
 use crate::exchange::gate::InputGate;
 use crate::exchange::partition::{ResultPartition, Shipping, Target};
 use crate::exchange::partitioner::HashPartitioner;
-use crate::exchange::queue::{InputQueue, PortSpec};
+use crate::exchange::queue::{InputQueue, PortKind, PortSpec};
 use crate::expr::{compile_all, positional_schema};
-use crate::graph::{ExchangeMode, JobEdge, JobGraph, ShipStrategy, VertexId};
+use crate::graph::{EdgeRole, ExchangeMode, JobEdge, JobGraph, ShipStrategy, VertexId};
 use crate::operators::PortId;
 use crate::task::{Scheduler, Task, TaskParts, TaskRef};
 
@@ -162,6 +162,7 @@ impl<'a> Deployment<'a> {
     }
 
     fn partition(&self, edge: &JobEdge, subtask: usize) -> Result<ResultPartition> {
+        let role = edge.role;
         let consumers = self.graph.vertex(edge.target).parallelism;
         let target = |consumer: usize, port: PortId, channel: usize| Target {
             queue: self.inputs[&(edge.target, consumer)].0.clone(),
@@ -172,22 +173,24 @@ impl<'a> Deployment<'a> {
         Ok(match &edge.ship {
             // A forward channel is the only one of its consumer subtask's port.
             ShipStrategy::Forward => {
-                ResultPartition::new(Shipping::Single, vec![target(subtask, edge.port, 0)])
+                ResultPartition::new(Shipping::Single, vec![target(subtask, edge.port, 0)], role)
             }
             ShipStrategy::Singleton => {
-                ResultPartition::new(Shipping::Single, vec![target(0, edge.port, subtask)])
+                ResultPartition::new(Shipping::Single, vec![target(0, edge.port, subtask)], role)
             }
             ShipStrategy::Merge => {
                 let port = PortId(edge.port.0 + subtask as u16);
-                ResultPartition::new(Shipping::Single, vec![target(0, port, 0)])
+                ResultPartition::new(Shipping::Single, vec![target(0, port, 0)], role)
             }
             ShipStrategy::Broadcast => ResultPartition::new(
                 Shipping::Broadcast,
                 all(subtask).map(|(c, channel)| target(c, edge.port, channel)).collect(),
+                role,
             ),
             ShipStrategy::Rebalance => ResultPartition::new(
                 Shipping::Rebalance { next: subtask % consumers },
                 all(subtask).map(|(c, channel)| target(c, edge.port, channel)).collect(),
+                role,
             ),
             ShipStrategy::Hash { keys, types } => {
                 let schema = positional_schema(types);
@@ -196,6 +199,7 @@ impl<'a> Deployment<'a> {
                 ResultPartition::new(
                     Shipping::Hash(HashPartitioner::new(keys, consumers, rows)),
                     all(subtask).map(|(c, channel)| target(c, edge.port, channel)).collect(),
+                role,
                 )
             }
         })
@@ -205,24 +209,28 @@ impl<'a> Deployment<'a> {
 /// The input ports of a vertex, from the edges that lead to it.
 fn ports_of(graph: &JobGraph, id: VertexId) -> Vec<PortSpec> {
     let mut ports: Vec<PortSpec> = Vec::new();
-    let mut put = |port: usize, channels: usize, blocking: bool| {
+    let mut put = |port: usize, channels: usize, kind: PortKind| {
         if ports.len() <= port {
-            ports.resize(port + 1, PortSpec { channels: 0, blocking: false });
+            ports.resize(port + 1, PortSpec { channels: 0, kind: PortKind::Pipelined });
         }
-        ports[port] = PortSpec { channels: ports[port].channels + channels, blocking };
+        ports[port] = PortSpec { channels: ports[port].channels + channels, kind };
     };
     for edge in graph.edges.iter().filter(|e| e.target == id) {
         let producers = graph.vertex(edge.source).parallelism;
-        let blocking = edge.mode == ExchangeMode::Blocking;
+        let kind = match (edge.role, edge.mode) {
+            (EdgeRole::Feedback, _) => PortKind::Feedback,
+            (_, ExchangeMode::Blocking) => PortKind::Blocking,
+            (_, ExchangeMode::Pipelined) => PortKind::Pipelined,
+        };
         match &edge.ship {
-            ShipStrategy::Forward => put(edge.port.0 as usize, 1, blocking),
+            ShipStrategy::Forward => put(edge.port.0 as usize, 1, kind),
             ShipStrategy::Merge => {
-                (0..producers).for_each(|p| put(edge.port.0 as usize + p, 1, blocking));
+                (0..producers).for_each(|p| put(edge.port.0 as usize + p, 1, kind));
             }
             ShipStrategy::Hash { .. }
             | ShipStrategy::Broadcast
             | ShipStrategy::Rebalance
-            | ShipStrategy::Singleton => put(edge.port.0 as usize, producers, blocking),
+            | ShipStrategy::Singleton => put(edge.port.0 as usize, producers, kind),
         }
     }
     ports

@@ -19,9 +19,13 @@ pub mod filter;
 #[cfg(test)]
 pub(crate) mod harness;
 pub mod limit;
+pub mod merge;
 pub mod project;
 pub mod sink;
+pub mod sort;
+pub mod sort_key_spec;
 pub mod source_scan;
+pub mod top_n;
 pub mod union;
 pub mod values;
 

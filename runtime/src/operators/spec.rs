@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Operator, filter, limit, project, sink, source_scan, union, values};
+use super::{Operator, filter, limit, merge, project, sink, sort, source_scan, top_n, union, values};
 use crate::error::Result;
 use crate::job::JobContext;
 
@@ -21,6 +21,12 @@ pub enum OperatorSpec {
     Values(values::ValuesSpec),
     /// Passes several inputs on.
     Union(union::UnionSpec),
+    /// Orders all rows.
+    Sort(sort::SortSpec),
+    /// The first rows in an order.
+    TopN(top_n::TopNSpec),
+    /// Makes one ordered stream of several.
+    Merge(merge::MergeSpec),
     /// Hands rows to a sink of the environment.
     Sink(sink::SinkSpec),
 }
@@ -35,6 +41,9 @@ impl OperatorSpec {
             OperatorSpec::Limit(_) => "Limit",
             OperatorSpec::Values(_) => "Values",
             OperatorSpec::Union(_) => "Union",
+            OperatorSpec::Sort(_) => "Sort",
+            OperatorSpec::TopN(_) => "TopN",
+            OperatorSpec::Merge(_) => "Merge",
             OperatorSpec::Sink(_) => "Sink",
         }
     }
@@ -48,6 +57,9 @@ impl OperatorSpec {
             OperatorSpec::Limit(spec) => Box::new(limit::Limit::new(spec)),
             OperatorSpec::Values(spec) => Box::new(values::Values::new(spec, job)?),
             OperatorSpec::Union(spec) => Box::new(union::Union::new(spec)),
+            OperatorSpec::Sort(spec) => spec.build(job)?,
+            OperatorSpec::TopN(spec) => spec.build(job)?,
+            OperatorSpec::Merge(spec) => Box::new(merge::Merge::new(spec, job)?),
             OperatorSpec::Sink(spec) => Box::new(sink::Sink::new(spec)),
         })
     }

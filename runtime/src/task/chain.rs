@@ -251,7 +251,10 @@ impl Task {
     /// Gives what operator `i` emitted to the next one, or to the partitions.
     fn hand_on(&mut self, i: usize, element: StreamElement, waker: &Waker) -> Result<()> {
         if i + 1 == self.links.len() {
-            return self.partitions.iter_mut().try_for_each(|p| p.emit(element.clone()));
+            // Pages have one owner, so the last edge gets the element itself.
+            let Some((last, others)) = self.partitions.split_last_mut() else { return Ok(()) };
+            others.iter_mut().try_for_each(|p| p.emit(element.clone()))?;
+            return last.emit(element);
         }
         match element {
             StreamElement::Batch(_) | StreamElement::Pages(_) => {

@@ -1,0 +1,177 @@
+//! Aggregations.
+
+use datafusion_expr::expr::NullTreatment;
+use thalweg_optimizer::physical::{
+    AggregateCall, AggregatePhase, ColumnId, GroupingSets, PhysicalNode, PhysicalOp, ShipStrategy,
+};
+use thalweg_runtime::graph;
+use thalweg_runtime::operators::OperatorSpec;
+use thalweg_runtime::operators::hash_aggregate::{
+    self, AggregateSpec, GroupingSetsSpec, HashAggregateSpec,
+};
+use thalweg_runtime::operators::sort_aggregate::SortAggregateSpec;
+use thalweg_runtime::operators::sort_key_spec::SortKeySpec;
+use thalweg_runtime::{Error, Result};
+
+use super::expr::Scope;
+use super::Lowering;
+use super::fragment::{Fragment, exchange_mode};
+
+impl Lowering<'_> {
+    pub(super) fn hash_aggregate(&mut self, node: &PhysicalNode) -> Result<Fragment> {
+        let PhysicalOp::HashAggregate { phase, group_by, grouping_sets, aggregates } = &node.op
+        else {
+            return Err(Error::Internal("not a hash aggregate".into()));
+        };
+        match phase {
+            AggregatePhase::Single | AggregatePhase::Partial => {
+                let mut fragment = self.input(node)?;
+                let spec = self.spec(
+                    runtime_phase(*phase),
+                    &fragment.columns,
+                    group_by,
+                    grouping_sets.as_ref(),
+                    aggregates,
+                )?;
+                fragment.columns = output_of(group_by, grouping_sets.as_ref(), aggregates);
+                fragment.push(node.id, OperatorSpec::HashAggregate(spec));
+                Ok(fragment)
+            }
+            AggregatePhase::Final => self.final_aggregate(node),
+        }
+    }
+
+    /// A final phase is described by the partial one before it: both agree on the layout of the rows between
+    /// them, which travel as pages.
+    fn final_aggregate(&mut self, node: &PhysicalNode) -> Result<Fragment> {
+        let channel = &node.inputs[0];
+        let partial_node = &channel.node;
+        let PhysicalOp::HashAggregate { group_by, grouping_sets, aggregates, .. } = &partial_node.op
+        else {
+            return Err(Error::Internal("a final aggregate without its partial one".into()));
+        };
+        let mut partial = self.input(partial_node)?;
+        let spec = self.spec(
+            hash_aggregate::AggregatePhase::Partial,
+            &partial.columns,
+            group_by,
+            grouping_sets.as_ref(),
+            aggregates,
+        )?;
+        let final_spec =
+            HashAggregateSpec { phase: hash_aggregate::AggregatePhase::Final, ..spec.clone() };
+        partial.push(partial_node.id, OperatorSpec::HashAggregate(spec));
+        let parallelism = self.parallelism(node);
+        let ship = match &channel.ship {
+            ShipStrategy::Hash(_) if parallelism > 1 => {
+                // Pages know their partition; the keys are for batches, which do not come here.
+                graph::ShipStrategy::Hash { keys: Vec::new(), types: Vec::new() }
+            }
+            ShipStrategy::Forward if partial.parallelism == parallelism => graph::ShipStrategy::Forward,
+            _ if parallelism == 1 => graph::ShipStrategy::Singleton,
+            other => return Err(Error::Internal(format!("partial states shipped by {other:?}"))),
+        };
+        let PhysicalOp::HashAggregate { group_by: final_keys, aggregates: final_calls, .. } = &node.op
+        else {
+            return Err(Error::Internal("not a hash aggregate".into()));
+        };
+        let mut output: Vec<ColumnId> = final_keys.iter().map(|(id, _)| *id).collect();
+        output.extend(final_calls.iter().map(|a| a.output));
+        let vertex = self.close(partial, "partial aggregate");
+        let edge = (vertex, ship, exchange_mode(channel.mode));
+        let mut fragment = self.reading(vec![edge], parallelism, output);
+        fragment.push(node.id, OperatorSpec::HashAggregate(final_spec));
+        Ok(fragment)
+    }
+
+    pub(super) fn sort_aggregate(&mut self, node: &PhysicalNode) -> Result<Fragment> {
+        let PhysicalOp::SortAggregate { phase, group_by, aggregates } = &node.op else {
+            return Err(Error::Internal("not a sort aggregate".into()));
+        };
+        if *phase != AggregatePhase::Single {
+            return Err(Error::Internal("a sort aggregate has one phase".into()));
+        }
+        let mut fragment = self.input(node)?;
+        let phase = hash_aggregate::AggregatePhase::Single;
+        let spec = self.spec(phase, &fragment.columns, group_by, None, aggregates)?;
+        fragment.columns = output_of(group_by, None, aggregates);
+        let spec = SortAggregateSpec {
+            input: spec.input,
+            keys: spec.keys,
+            key_types: spec.key_types,
+            aggregates: spec.aggregates,
+        };
+        fragment.push(node.id, OperatorSpec::SortAggregate(spec));
+        Ok(fragment)
+    }
+
+    fn spec(
+        &self,
+        phase: hash_aggregate::AggregatePhase,
+        input: &[ColumnId],
+        group_by: &[(ColumnId, datafusion_expr::Expr)],
+        grouping_sets: Option<&GroupingSets>,
+        aggregates: &[AggregateCall],
+    ) -> Result<HashAggregateSpec> {
+        let mut scope = self.scope(input)?;
+        let key_types =
+            group_by.iter().map(|(id, _)| self.columns.get(*id).data_type.clone()).collect();
+        Ok(HashAggregateSpec {
+            phase,
+            input: scope.types(),
+            keys: scope.lower_all(group_by.iter().map(|(_, e)| e))?,
+            key_types,
+            grouping_sets: grouping_sets.map(|sets| GroupingSetsSpec {
+                sets: sets.sets.clone(),
+                ids: sets.ids.clone(),
+                id_type: self.columns.get(sets.id_column).data_type.clone(),
+            }),
+            aggregates: aggregates
+                .iter()
+                .map(|call| aggregate_spec(call, &mut scope))
+                .collect::<Result<_>>()?,
+        })
+    }
+}
+
+/// Keys, the grouping id, aggregates: the order in which an aggregate's columns leave it.
+fn output_of(
+    group_by: &[(ColumnId, datafusion_expr::Expr)],
+    grouping_sets: Option<&GroupingSets>,
+    aggregates: &[AggregateCall],
+) -> Vec<ColumnId> {
+    let keys = group_by.iter().map(|(id, _)| *id);
+    keys.chain(grouping_sets.map(|s| s.id_column)).chain(aggregates.iter().map(|a| a.output)).collect()
+}
+
+fn runtime_phase(phase: AggregatePhase) -> hash_aggregate::AggregatePhase {
+    match phase {
+        AggregatePhase::Single => hash_aggregate::AggregatePhase::Single,
+        AggregatePhase::Partial => hash_aggregate::AggregatePhase::Partial,
+        AggregatePhase::Final => hash_aggregate::AggregatePhase::Final,
+    }
+}
+
+fn aggregate_spec(call: &AggregateCall, scope: &mut Scope<'_>) -> Result<AggregateSpec> {
+    let order_by = call
+        .order_by
+        .iter()
+        .map(|sort| {
+            Ok(SortKeySpec {
+                expr: scope.lower(&sort.expr)?,
+                descending: !sort.asc,
+                nulls_first: sort.nulls_first,
+            })
+        })
+        .collect::<Result<Vec<_>>>()?;
+    Ok(AggregateSpec {
+        function: call.function.name().to_string(),
+        arg_types: call.args.iter().map(|a| scope.type_of(a)).collect::<Result<_>>()?,
+        args: scope.lower_all(&call.args)?,
+        distinct: call.distinct,
+        filter: call.filter.as_ref().map(|f| scope.lower(f)).transpose()?,
+        order_by,
+        ignore_nulls: call.null_treatment == Some(NullTreatment::IgnoreNulls),
+        result: call.data_type.clone(),
+    })
+}

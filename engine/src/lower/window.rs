@@ -1,0 +1,88 @@
+//! Window functions.
+
+use datafusion_common::ScalarValue;
+use datafusion_expr::expr::NullTreatment;
+use datafusion_expr::{
+    Expr as LogicalExpr, WindowFrame, WindowFrameBound, WindowFrameUnits, WindowFunctionDefinition,
+};
+use thalweg_optimizer::physical::{PhysicalNode, WindowCall};
+use thalweg_optimizer::properties::SortKey;
+use thalweg_runtime::Result;
+use thalweg_runtime::expr::Literal;
+use thalweg_runtime::operators::OperatorSpec;
+use thalweg_runtime::operators::window::{
+    FrameBound, FrameUnits, WindowFrameSpec, WindowFunctionSpec, WindowSpec,
+};
+
+use super::Lowering;
+use super::expr::Scope;
+use super::fragment::Fragment;
+
+impl Lowering<'_> {
+    pub(super) fn window(
+        &mut self,
+        node: &PhysicalNode,
+        partition_by: &[LogicalExpr],
+        order_by: &[SortKey],
+        functions: &[WindowCall],
+    ) -> Result<Fragment> {
+        let mut fragment = self.input(node)?;
+        let mut scope = self.scope(&fragment.columns)?;
+        let spec = WindowSpec {
+            input: scope.types(),
+            partition_by: scope.lower_all(partition_by)?,
+            order_by: self.sort_keys(order_by, &fragment.columns)?,
+            functions: functions
+                .iter()
+                .map(|call| function_spec(call, &mut scope))
+                .collect::<Result<_>>()?,
+        };
+        fragment.columns.extend(functions.iter().map(|f| f.output));
+        fragment.push(node.id, OperatorSpec::Window(spec));
+        Ok(fragment)
+    }
+}
+
+fn function_spec(call: &WindowCall, scope: &mut Scope<'_>) -> Result<WindowFunctionSpec> {
+    let (function, aggregate) = match &call.function {
+        WindowFunctionDefinition::AggregateUDF(f) => (f.name().to_string(), true),
+        WindowFunctionDefinition::WindowUDF(f) => (f.name().to_string(), false),
+    };
+    Ok(WindowFunctionSpec {
+        function,
+        aggregate,
+        arg_types: call.args.iter().map(|a| scope.type_of(a)).collect::<Result<_>>()?,
+        args: scope.lower_all(&call.args)?,
+        frame: frame_spec(&call.frame),
+        filter: call.filter.as_ref().map(|f| scope.lower(f)).transpose()?,
+        distinct: call.distinct,
+        ignore_nulls: call.null_treatment == Some(NullTreatment::IgnoreNulls),
+        result: call.data_type.clone(),
+    })
+}
+
+fn frame_spec(frame: &WindowFrame) -> WindowFrameSpec {
+    WindowFrameSpec {
+        units: match frame.units {
+            WindowFrameUnits::Rows => FrameUnits::Rows,
+            WindowFrameUnits::Range => FrameUnits::Range,
+            WindowFrameUnits::Groups => FrameUnits::Groups,
+        },
+        start: bound(&frame.start_bound, FrameBound::UnboundedPreceding),
+        end: bound(&frame.end_bound, FrameBound::UnboundedFollowing),
+    }
+}
+
+/// A NULL offset stands for "unbounded".
+fn bound(bound: &WindowFrameBound, unbounded: FrameBound) -> FrameBound {
+    let offset = |value: &ScalarValue| (!value.is_null()).then(|| Literal(value.clone()));
+    match bound {
+        WindowFrameBound::CurrentRow => FrameBound::CurrentRow,
+        WindowFrameBound::Preceding(value) => {
+            offset(value).map_or(unbounded, FrameBound::Preceding)
+        }
+        WindowFrameBound::Following(value) => {
+            offset(value).map_or(unbounded, FrameBound::Following)
+        }
+    }
+}
