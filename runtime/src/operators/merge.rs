@@ -100,7 +100,8 @@ fn before(ports: &[Port], a: usize, b: usize) -> bool {
 impl Merge {
     /// Compiles the keys.
     pub fn new(spec: &MergeSpec, job: &JobContext) -> Result<Self> {
-        let keys = SortKeyColumns::new(&spec.keys, &positional_schema(&spec.input), &job.functions)?;
+        let keys =
+            SortKeyColumns::new(&spec.keys, &positional_schema(&spec.input), &job.functions)?;
         let encoder = keys.encoder(0)?;
         Ok(Merge {
             types: spec.input.clone(),
@@ -151,7 +152,8 @@ impl Merge {
     fn choose(&mut self) {
         let inputs = self.ports.len();
         let ports = &self.ports;
-        let tree = self.tree.get_or_insert_with(|| LoserTree::new(inputs, |a, b| before(ports, a, b)));
+        let tree =
+            self.tree.get_or_insert_with(|| LoserTree::new(inputs, |a, b| before(ports, a, b)));
         let left = self.left.map_or(usize::MAX, |l| usize::try_from(l).unwrap_or(usize::MAX));
         let mut room = (self.batch_rows - self.chosen.len()).min(left);
         let chosen_before = self.chosen.len();
@@ -219,7 +221,12 @@ impl Operator for Merge {
         Ok(())
     }
 
-    fn push(&mut self, port: PortId, element: StreamElement, _cx: &mut OperatorContext<'_>) -> Result<()> {
+    fn push(
+        &mut self,
+        port: PortId,
+        element: StreamElement,
+        _cx: &mut OperatorContext<'_>,
+    ) -> Result<()> {
         let port = usize::from(port.0);
         match element {
             StreamElement::Batch(batch) => self.take(port, inserts_only(batch, "merge")?)?,
@@ -258,7 +265,12 @@ impl Operator for Merge {
         Ok(())
     }
 
-    fn on_timer(&mut self, _domain: TimeDomain, _time_us: i64, _cx: &mut OperatorContext<'_>) -> Result<()> {
+    fn on_timer(
+        &mut self,
+        _domain: TimeDomain,
+        _time_us: i64,
+        _cx: &mut OperatorContext<'_>,
+    ) -> Result<()> {
         Ok(())
     }
 
@@ -271,7 +283,11 @@ impl Operator for Merge {
     }
 
     /// What is left of each port's batch, and the chosen rows, as sections of their own.
-    fn snapshot(&mut self, _id: CheckpointId, _cx: &mut OperatorContext<'_>) -> Result<StateSnapshot> {
+    fn snapshot(
+        &mut self,
+        _id: CheckpointId,
+        _cx: &mut OperatorContext<'_>,
+    ) -> Result<StateSnapshot> {
         let chosen = match self.chosen.as_slice() {
             [] => Vec::new(),
             chosen => vec![gather(&self.sources, chosen)?],
@@ -295,8 +311,10 @@ impl Operator for Merge {
             serde_json::from_slice(&snapshot.bytes).map_err(|e| Error::Internal(e.to_string()))?;
         self.left = saved.left;
         self.sources = restore_batches(&StateSnapshot { bytes: saved.chosen })?;
-        self.chosen =
-            self.sources.first().map_or(Vec::new(), |b| (0..b.num_rows()).map(|row| (0, row)).collect());
+        self.chosen = self
+            .sources
+            .first()
+            .map_or(Vec::new(), |b| (0..b.num_rows()).map(|row| (0, row)).collect());
         for (i, (ended, rest)) in saved.ports.into_iter().enumerate() {
             self.ports[i].ended = ended;
             for batch in restore_batches(&StateSnapshot { bytes: rest })? {

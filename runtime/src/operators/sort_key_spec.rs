@@ -100,7 +100,8 @@ pub(crate) fn compact_strings(batch: Batch) -> Batch {
         DataType::Utf8View | DataType::BinaryView => {
             let data = column.to_data();
             let held: usize = data.buffers().iter().skip(1).map(|b| b.capacity()).sum();
-            held > STRING_SLACK_BYTES && held > 2 * long_string_bytes(data.buffers()[0].typed_data())
+            held > STRING_SLACK_BYTES
+                && held > 2 * long_string_bytes(data.buffers()[0].typed_data())
         }
         _ => false,
     };
@@ -112,7 +113,9 @@ pub(crate) fn compact_strings(batch: Batch) -> Batch {
         .iter()
         .map(|column| match column.data_type() {
             DataType::Utf8View if sparse(column) => gc::<arrow::datatypes::StringViewType>(column),
-            DataType::BinaryView if sparse(column) => gc::<arrow::datatypes::BinaryViewType>(column),
+            DataType::BinaryView if sparse(column) => {
+                gc::<arrow::datatypes::BinaryViewType>(column)
+            }
             _ => column.clone(),
         })
         .collect();

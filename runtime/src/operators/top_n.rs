@@ -50,7 +50,13 @@ impl TopNSpec {
     /// The operator that does it: a sort where many rows are wanted.
     pub fn build(&self, job: &JobContext) -> Result<Box<dyn Operator>> {
         if self.skip.saturating_add(self.fetch) > TOP_N_ROWS_MAX {
-            return Ok(Box::new(Sort::new(&self.input, &self.keys, self.skip, Some(self.fetch), job)?));
+            return Ok(Box::new(Sort::new(
+                &self.input,
+                &self.keys,
+                self.skip,
+                Some(self.fetch),
+                job,
+            )?));
         }
         Ok(Box::new(TopN::new(self, job)?))
     }
@@ -94,7 +100,8 @@ struct Threshold {
 impl TopN {
     /// Compiles the keys. The number of wanted rows must fit the memory.
     pub(super) fn new(spec: &TopNSpec, job: &JobContext) -> Result<Self> {
-        let keys = SortKeyColumns::new(&spec.keys, &positional_schema(&spec.input), &job.functions)?;
+        let keys =
+            SortKeyColumns::new(&spec.keys, &positional_schema(&spec.input), &job.functions)?;
         let encoder = keys.encoder(0)?;
         let rows = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
         Ok(TopN {
@@ -286,7 +293,12 @@ impl Operator for TopN {
         Ok(())
     }
 
-    fn push(&mut self, _port: PortId, element: StreamElement, _cx: &mut OperatorContext<'_>) -> Result<()> {
+    fn push(
+        &mut self,
+        _port: PortId,
+        element: StreamElement,
+        _cx: &mut OperatorContext<'_>,
+    ) -> Result<()> {
         match element {
             StreamElement::Batch(batch) => self.phase = Phase::Collecting { input: Some(batch) },
             StreamElement::End => self.finish()?,
@@ -323,7 +335,12 @@ impl Operator for TopN {
         Ok(())
     }
 
-    fn on_timer(&mut self, _domain: TimeDomain, _time_us: i64, _cx: &mut OperatorContext<'_>) -> Result<()> {
+    fn on_timer(
+        &mut self,
+        _domain: TimeDomain,
+        _time_us: i64,
+        _cx: &mut OperatorContext<'_>,
+    ) -> Result<()> {
         Ok(())
     }
 
@@ -339,7 +356,11 @@ impl Operator for TopN {
         Ok(before.saturating_sub(self.reservation.size()))
     }
 
-    fn snapshot(&mut self, _id: CheckpointId, _cx: &mut OperatorContext<'_>) -> Result<StateSnapshot> {
+    fn snapshot(
+        &mut self,
+        _id: CheckpointId,
+        _cx: &mut OperatorContext<'_>,
+    ) -> Result<StateSnapshot> {
         let batches: Vec<Batch> = self.candidates.iter().map(|c| c.batch.clone()).collect();
         StateSnapshot::of_batches(&batches, &self.types)
     }

@@ -142,7 +142,9 @@ impl SortBuffer {
     /// Goes on after [`SortBuffer::finish`].
     pub fn step(&mut self) -> Result<Sorted> {
         match std::mem::replace(&mut self.phase, Phase::Collecting) {
-            Phase::Collecting => Err(Error::Internal("a sort was stepped while rows come in".into())),
+            Phase::Collecting => {
+                Err(Error::Internal("a sort was stepped while rows come in".into()))
+            }
             Phase::Packing { packing, encoder, mut sorter, next } => {
                 if next == self.batches.len() {
                     self.key_columns.clear();
@@ -191,7 +193,8 @@ impl SortBuffer {
 
     /// The next rows in order, as many as a batch may have.
     fn merge_batch(&self, merging: &mut Merging) -> Result<Option<Batch>> {
-        let row_bytes = (self.bytes / self.batches.iter().map(Batch::num_rows).sum::<usize>().max(1)).max(1);
+        let row_bytes =
+            (self.bytes / self.batches.iter().map(Batch::num_rows).sum::<usize>().max(1)).max(1);
         let rows_max = self.batch_rows.min(BATCH_BYTES_MAX / row_bytes).max(1);
         let places = merging.next_places(rows_max);
         if places.is_empty() { Ok(None) } else { gather(&self.batches, &places).map(Some) }
@@ -207,7 +210,9 @@ impl SortBuffer {
             .types()
             .iter()
             .zip(self.keys.options())
-            .map(|(data_type, options)| KeyRange::new(&crate::rows::unpacked_type(data_type), *options))
+            .map(|(data_type, options)| {
+                KeyRange::new(&crate::rows::unpacked_type(data_type), *options)
+            })
             .collect();
         (self.rows, self.bytes) = (0, 0);
         self.reservation.shrink(usize::MAX);
@@ -274,8 +279,10 @@ fn compare(full_keys: &[SortKeys], a: Entry, b: Entry) -> std::cmp::Ordering {
 
 impl Merging {
     fn new(sorter: Sorter, left: usize) -> Self {
-        let heads: Vec<Entry> = sorter.runs.iter().map(|r| r.first().copied().unwrap_or(EXHAUSTED)).collect();
-        let tree = LoserTree::new(heads.len(), |a, b| before(&sorter.full_keys, heads[a], heads[b]));
+        let heads: Vec<Entry> =
+            sorter.runs.iter().map(|r| r.first().copied().unwrap_or(EXHAUSTED)).collect();
+        let tree =
+            LoserTree::new(heads.len(), |a, b| before(&sorter.full_keys, heads[a], heads[b]));
         Merging { cursors: vec![0; heads.len()], heads, tree, left, sorter }
     }
 

@@ -77,7 +77,8 @@ mod tests {
                 .collect();
             let mut expected: Vec<u32> = sources.iter().flatten().copied().collect();
             expected.sort_unstable();
-            let head = |sources: &[Vec<u32>], s: usize| sources[s].last().copied().unwrap_or(u32::MAX);
+            let head =
+                |sources: &[Vec<u32>], s: usize| sources[s].last().copied().unwrap_or(u32::MAX);
             let mut tree = LoserTree::new(k, |a, b| head(&sources, a) < head(&sources, b));
             let mut merged = Vec::new();
             while let Some(value) = sources[tree.winner()].pop() {
