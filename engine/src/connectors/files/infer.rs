@@ -1,0 +1,127 @@
+//! Format and columns of files, from their names, heads and footers.
+
+use std::io::Read;
+use std::sync::Arc;
+
+use arrow::datatypes::{Schema, SchemaRef};
+use thalweg_optimizer::TableStatistics;
+use thalweg_runtime::{Error, Result};
+
+use super::discover::{FoundFile, described, system_env};
+use super::format::{compression_by_magic, format_by_magic, format_by_name};
+use super::options::{CsvOptions, FileOptions};
+use super::{Compression, FileCache, FileFormat, FileKind, spool, union};
+use crate::connectors::parquet::{ParquetMeta, table_statistics};
+
+/// Bytes that tell a format.
+const MAGIC_BYTES: usize = 512;
+/// Files whose footers are all read to find the columns; of more files a sample this large is.
+const FOOTERS_MAX: usize = 256;
+
+/// What is known of a table's files.
+pub struct Inferred {
+    /// Format and compression.
+    pub kind: FileKind,
+    /// The files' own columns.
+    pub schema: SchemaRef,
+    /// The dialect of delimited text.
+    pub csv: CsvOptions,
+    /// Whether delimited text has a header.
+    pub csv_header: bool,
+    /// The statistics, once the table's columns are settled.
+    pub statistics: Box<dyn FnOnce(&Schema) -> TableStatistics>,
+}
+
+/// Looks at the files. Those that must be unpacked first are replaced by their unpacked copies.
+pub fn infer(
+    files: &mut [FoundFile],
+    format: Option<FileFormat>,
+    options: &FileOptions,
+) -> Result<Inferred> {
+    let first = files.first().ok_or_else(|| Error::user("no file was named"))?;
+    let kind = kind_of(first, format)?;
+    for file in files.iter().skip(1) {
+        let other = kind_of(file, format)?;
+        if other != kind {
+            return Err(Error::User {
+                message: "the files are of different kinds".into(),
+                detail: Some(format!("\"{}\" and \"{}\"", files[0].name, file.name)),
+                hint: Some("name files of one format and compression".into()),
+            });
+        }
+    }
+    match kind.format {
+        FileFormat::Parquet => infer_parquet(files, kind, options),
+        other => Err(Error::Unsupported(format!("reading {}", other.name()))),
+    }
+}
+
+fn kind_of(file: &FoundFile, format: Option<FileFormat>) -> Result<FileKind> {
+    let head = head(file, Compression::None)?;
+    let compression = compression_by_magic(&head);
+    let by_magic = || -> Result<Option<FileFormat>> {
+        let plain = match compression {
+            Compression::None => head,
+            packed => self::head(file, packed)?,
+        };
+        Ok(format_by_magic(&plain))
+    };
+    let format = match format.or_else(|| format_by_name(&file.name)) {
+        Some(format) => format,
+        // Text without a telling name or head is delimited text.
+        None => by_magic()?.unwrap_or(FileFormat::Csv),
+    };
+    Ok(FileKind { format, compression })
+}
+
+/// The first bytes of a file, unpacked.
+fn head(file: &FoundFile, compression: Compression) -> Result<Vec<u8>> {
+    let read = || -> std::io::Result<Vec<u8>> {
+        let source = std::fs::File::open(&file.path)?;
+        let mut head = Vec::new();
+        spool::reader(source, compression)?.take(MAGIC_BYTES as u64).read_to_end(&mut head)?;
+        Ok(head)
+    };
+    read().map_err(|e| Error::io(format!("cannot read \"{}\"", file.name), &e))
+}
+
+/// Replaces packed files by unpacked copies, for formats that are read by position.
+fn unpack(files: &mut [FoundFile], compression: Compression) -> Result<()> {
+    if compression == Compression::None {
+        return Ok(());
+    }
+    for file in files {
+        let path = spool::decompressed(&file.path, file.mtime_ns, compression)?;
+        let partition = std::mem::take(&mut file.partition);
+        *file = FoundFile { partition, ..described(path, file.name.clone())? };
+    }
+    Ok(())
+}
+
+fn infer_parquet(files: &mut [FoundFile], kind: FileKind, options: &FileOptions) -> Result<Inferred> {
+    unpack(files, kind.compression)?;
+    let env = system_env();
+    let stride = files.len().div_ceil(FOOTERS_MAX);
+    let (mut metas, mut bytes_read): (Vec<Arc<ParquetMeta>>, u64) = (Vec::new(), 0);
+    let mut names = Vec::new();
+    for file in files.iter().step_by(stride) {
+        let cache = FileCache::process();
+        metas.push(cache.load_parquet(&*env, &file.path, &file.name, file.size, file.mtime_ns)?);
+        names.push(file.name.as_str());
+        bytes_read += file.size;
+    }
+    let schemas: Vec<_> =
+        names.iter().copied().zip(metas.iter().map(|m| m.table_schema.clone())).collect();
+    let schema = match &options.schema {
+        Some(declared) => declared.clone(),
+        None => union::union(&schemas)?,
+    };
+    let bytes_all = files.iter().map(|f| f.size).sum();
+    Ok(Inferred {
+        kind: FileKind { compression: Compression::None, ..kind },
+        schema,
+        csv: options.csv.clone(),
+        csv_header: false,
+        statistics: Box::new(move |schema| table_statistics(schema, &metas, bytes_read, bytes_all)),
+    })
+}

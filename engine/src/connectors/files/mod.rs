@@ -1,0 +1,25 @@
+//! Tables over files: which files, in which format, with which columns.
+//!
+//! Everything here runs on the session's thread while a statement is planned and may block. What is found out is
+//! metadata alone (paths, footers, a sample of text); no data is kept.
+
+mod cache;
+mod discover;
+mod format;
+mod glob;
+mod hive;
+mod infer;
+mod options;
+mod spool;
+mod table;
+mod union;
+
+pub use cache::FileCache;
+pub use format::{Compression, FileFormat, FileKind};
+pub use hive::PartitionColumn;
+pub(crate) use hive::value as partition_value;
+pub use options::{CsvOptions, FileOptions};
+pub use table::FileTable;
+
+pub(crate) use discover::{FoundFile, system_env};
+pub(crate) use union::common_type;

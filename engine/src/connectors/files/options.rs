@@ -1,0 +1,113 @@
+//! The options of `WITH (…)` that concern reading files.
+
+use arrow::datatypes::SchemaRef;
+use serde::{Deserialize, Serialize};
+use thalweg_runtime::{Error, Result};
+
+/// How delimited text is read. What is `None` is found out from the files.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CsvOptions {
+    /// Whether the first record of each file names the columns.
+    pub header: Option<bool>,
+    /// The byte between fields.
+    pub delimiter: Option<u8>,
+    /// The byte around fields; `None` switches quoting off.
+    pub quote: Option<u8>,
+    /// Unquoted text that means NULL, beside the empty field.
+    pub null: Option<String>,
+    /// Leave out records that cannot be read instead of failing.
+    pub ignore_errors: bool,
+}
+
+impl Default for CsvOptions {
+    fn default() -> Self {
+        CsvOptions {
+            header: None,
+            delimiter: None,
+            quote: Some(b'"'),
+            null: None,
+            ignore_errors: false,
+        }
+    }
+}
+
+/// How files are read.
+#[derive(Debug, Clone, Default)]
+pub struct FileOptions {
+    /// Options of delimited text.
+    pub csv: CsvOptions,
+    /// Leave out JSON records that cannot be read.
+    pub json_ignore_errors: bool,
+    /// The columns, when the user declares them; otherwise they are inferred.
+    pub schema: Option<SchemaRef>,
+}
+
+impl FileOptions {
+    /// The keys that [`FileOptions::set`] knows.
+    pub const KEYS: [&'static str; 6] = [
+        "csv.header",
+        "csv.delimiter",
+        "csv.quote",
+        "csv.null",
+        "csv.ignore-errors",
+        "json.ignore-errors",
+    ];
+
+    /// Sets an option by its key; false if the key is none of [`FileOptions::KEYS`].
+    pub fn set(&mut self, key: &str, value: &str) -> Result<bool> {
+        match key.to_ascii_lowercase().as_str() {
+            "csv.header" => self.csv.header = Some(boolean(key, value)?),
+            "csv.delimiter" => self.csv.delimiter = Some(one_byte(key, value)?),
+            "csv.quote" if value.is_empty() => self.csv.quote = None,
+            "csv.quote" => self.csv.quote = Some(one_byte(key, value)?),
+            "csv.null" => self.csv.null = Some(value.to_string()),
+            "csv.ignore-errors" => self.csv.ignore_errors = boolean(key, value)?,
+            "json.ignore-errors" => self.json_ignore_errors = boolean(key, value)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+/// A truth value as SQL users write it.
+pub(crate) fn boolean(key: &str, value: &str) -> Result<bool> {
+    match value.to_ascii_lowercase().as_str() {
+        "true" | "on" | "yes" | "1" => Ok(true),
+        "false" | "off" | "no" | "0" => Ok(false),
+        _ => Err(Error::User {
+            message: format!("{key} must be true or false, not \"{value}\""),
+            detail: None,
+            hint: None,
+        }),
+    }
+}
+
+/// One byte, with the usual names for those that are hard to type.
+pub(crate) fn one_byte(key: &str, value: &str) -> Result<u8> {
+    match (value, value.as_bytes()) {
+        ("\\t" | "tab", _) => Ok(b'\t'),
+        (_, [byte]) if !matches!(byte, b'\n' | b'\r') => Ok(*byte),
+        _ => Err(Error::User {
+            message: format!("{key} must be one byte, not \"{value}\""),
+            detail: None,
+            hint: Some("write '\\t' for a tab".into()),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_set_by_key() {
+        let mut options = FileOptions::default();
+        assert!(options.set("csv.header", "off").unwrap());
+        assert!(options.set("csv.delimiter", "\\t").unwrap());
+        assert!(!options.set("csv.headers", "off").unwrap());
+        assert!(options.set("csv.header", "perhaps").is_err());
+        assert!(options.set("csv.delimiter", "ab").is_err());
+        assert_eq!(options.csv.header, Some(false));
+        assert_eq!(options.csv.delimiter, Some(b'\t'));
+    }
+}

@@ -1,0 +1,133 @@
+//! A table whose rows are in files.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion_common::Constraints;
+use thalweg_optimizer::TableStatistics;
+use thalweg_runtime::{Error, Result};
+
+use super::discover::FoundFile;
+use super::infer::{Inferred, infer};
+use super::options::FileOptions;
+use super::{FileFormat, discover, hive};
+use crate::catalog::Table;
+use crate::connectors::scan::{FileScan, ScanFile};
+
+/// The connector's registered name.
+pub const CONNECTOR: &str = "file";
+
+/// Files of one format with a common set of columns.
+#[derive(Debug)]
+pub struct FileTable {
+    schema: SchemaRef,
+    scan: FileScan,
+    statistics: TableStatistics,
+}
+
+impl FileTable {
+    /// Finds the files behind paths, globs and folders, and their columns. Blocks: reads footers, or the heads of text files.
+    pub fn discover(
+        paths: &[String],
+        format: Option<FileFormat>,
+        options: &FileOptions,
+    ) -> Result<FileTable> {
+        let mut files = discover::find(paths)?;
+        let inferred = infer(&mut files, format, options)?;
+        let partitions: Vec<_> = files.iter().map(|f| f.partition.clone()).collect();
+        let mut partition_columns = hive::columns(&partitions);
+        partition_columns.retain(|p| inferred.schema.field_with_name(&p.name).is_err());
+        let schema = match &options.schema {
+            Some(declared) => declared_schema(declared, &mut partition_columns)?,
+            None => with_partitions(&inferred.schema, &partition_columns),
+        };
+        let Inferred { kind, csv, csv_header, statistics, .. } = inferred;
+        let names: Vec<&str> = partition_columns.iter().map(|p| p.name.as_str()).collect();
+        let scan = FileScan {
+            kind,
+            files: files.iter().map(|f| scan_file(f, &names)).collect(),
+            partition_columns,
+            csv,
+            csv_header,
+            json_ignore_errors: options.json_ignore_errors,
+        };
+        let statistics = statistics(&schema);
+        Ok(FileTable { schema, scan, statistics })
+    }
+
+    /// The format of the files.
+    pub fn format(&self) -> FileFormat {
+        self.scan.kind.format
+    }
+
+    /// How the text files are read, for the shell to say; `None` for other formats.
+    pub fn dialect(&self) -> Option<(u8, bool)> {
+        match self.scan.kind.format {
+            FileFormat::Csv => Some((self.scan.csv.delimiter.unwrap_or(b','), self.scan.csv_header)),
+            FileFormat::Parquet | FileFormat::Json | FileFormat::Arrow => None,
+        }
+    }
+}
+
+impl Table for FileTable {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    fn connector(&self) -> &str {
+        CONNECTOR
+    }
+
+    fn options(&self) -> serde_json::Value {
+        self.scan.to_options()
+    }
+
+    fn statistics(&self) -> TableStatistics {
+        self.statistics.clone()
+    }
+
+    fn constraints(&self) -> Option<&Constraints> {
+        None
+    }
+}
+
+fn scan_file(file: &FoundFile, partition_columns: &[&str]) -> ScanFile {
+    let value = |name: &str| {
+        let found = file.partition.iter().find(|(k, _)| k == name);
+        found.and_then(|(_, v)| v.clone())
+    };
+    ScanFile {
+        path: file.path.clone(),
+        name: file.name.clone(),
+        size: file.size,
+        mtime_ns: file.mtime_ns,
+        partition: partition_columns.iter().map(|name| value(name)).collect(),
+    }
+}
+
+fn with_partitions(own: &Schema, partitions: &[hive::PartitionColumn]) -> SchemaRef {
+    let mut fields: Vec<Field> = own.fields().iter().map(|f| f.as_ref().clone()).collect();
+    fields.extend(partitions.iter().map(|p| Field::new(&p.name, p.data_type.clone(), true)));
+    Arc::new(Schema::new(fields))
+}
+
+/// Declared columns, of which those that come from folders must be the last ones.
+fn declared_schema(
+    declared: &SchemaRef,
+    partitions: &mut Vec<hive::PartitionColumn>,
+) -> Result<SchemaRef> {
+    partitions.retain(|p| declared.field_with_name(&p.name).is_ok());
+    let own = declared.fields().len() - partitions.len();
+    partitions.sort_by_key(|p| declared.index_of(&p.name).unwrap_or(usize::MAX));
+    for (partition, field) in partitions.iter_mut().zip(&declared.fields()[own..]) {
+        if &partition.name != field.name() {
+            return Err(Error::User {
+                message: format!("column \"{}\" comes from the folders' names", partition.name),
+                detail: None,
+                hint: Some("declare such columns behind all others".into()),
+            });
+        }
+        partition.data_type = field.data_type().clone();
+    }
+    Ok(declared.clone())
+}

@@ -1,0 +1,32 @@
+//! Connectors: how tables are read and written.
+//!
+//! Files in Parquet, CSV, JSON and Arrow IPC, tables in memory, and the writers for both.
+
+pub mod files;
+pub mod memory;
+pub mod parquet;
+mod scan;
+#[cfg(test)]
+mod testing;
+pub mod write;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+pub use files::{FileFormat, FileOptions, FileTable};
+pub use memory::MemoryTable;
+use thalweg_runtime::sink::SinkConnector;
+use thalweg_runtime::source::SourceConnector;
+
+/// The connectors that read, by name.
+pub fn sources() -> HashMap<String, Arc<dyn SourceConnector>> {
+    let file: Arc<dyn SourceConnector> = Arc::new(scan::FileConnector);
+    let memory: Arc<dyn SourceConnector> = Arc::new(memory::MemoryConnector);
+    HashMap::from([("file".to_string(), file), (memory::CONNECTOR.to_string(), memory)])
+}
+
+/// The connectors that write, by name.
+pub fn sinks() -> HashMap<String, Arc<dyn SinkConnector>> {
+    let memory: Arc<dyn SinkConnector> = Arc::new(memory::MemorySink);
+    HashMap::from([(memory::CONNECTOR.to_string(), memory)])
+}

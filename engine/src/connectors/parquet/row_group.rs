@@ -1,0 +1,354 @@
+//! Reading one row group, in one of two ways.
+//!
+//! *Whole*: all columns are decoded and filtered together. *Late*: the columns of the filter are decoded first; of
+//! the others only the rows that pass are decoded, and nothing is fetched if none does. Late pays when few rows pass
+//! and the other columns are most of the bytes; how many pass is measured on the row groups before.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, BooleanBufferBuilder};
+use arrow::compute::concat;
+use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
+use thalweg_runtime::Result;
+use thalweg_runtime::batch::Batch;
+use thalweg_runtime::env::IoTask;
+use thalweg_runtime::operators::OperatorContext;
+
+use super::chunks::{FetchedChunks, fetch, ranges};
+use super::decode::{DecodedColumns, GroupDecoder};
+use super::source::{SharedScan, Split};
+use super::statistics::rows_of;
+use crate::connectors::scan::{ScanFilter, apply_mask};
+
+/// Late reading starts below this share of rows kept.
+const KEPT_SHARE_MAX: f64 = 0.2;
+/// Late reading wants at least this share of the bytes in columns that the filter does not look at.
+const OTHER_SHARE_MIN: f64 = 0.3;
+
+/// What a step came to.
+pub enum GroupProgress {
+    /// Rows with the delivered columns.
+    Rows(Batch),
+    /// Nothing yet.
+    Working,
+    /// Bytes are on their way; the waker is registered.
+    Wait,
+    /// The row group is done.
+    Finished,
+}
+
+/// A row group being read.
+pub struct RowGroupScan {
+    split: Split,
+    rows: usize,
+    batch_rows: usize,
+
+    stage: Stage,
+    rows_done: usize,
+}
+
+enum Stage {
+    /// All columns at once.
+    Whole(Columns),
+    /// The filter's columns; rows that pass are collected.
+    Filtering(Columns, Passed),
+    /// The other columns of the rows that passed.
+    Others(Columns, Passed),
+    Finished,
+}
+
+/// Some columns on their way from file to arrays.
+struct Columns {
+    places: Vec<usize>,
+    selection: Option<RowSelection>,
+    state: ColumnState,
+}
+
+enum ColumnState {
+    Unfetched,
+    Fetching(IoTask<FetchedChunks>),
+    Decoding(Box<GroupDecoder>),
+}
+
+/// Rows that passed the filter.
+struct Passed {
+    places: Vec<usize>,
+    bits: BooleanBufferBuilder,
+    parts: Vec<Vec<ArrayRef>>,
+    columns: Vec<ArrayRef>,
+    delivered: usize,
+}
+
+impl RowGroupScan {
+    /// Decides how to read a row group; fetches nothing yet. The first `skip` rows are left out.
+    pub fn start(shared: &Arc<SharedScan>, split: Split, filter: &ScanFilter, skip: usize) -> Self {
+        let rows = rows_of(split.plan.meta.metadata().row_group(split.group)) as usize;
+        let all: Vec<usize> = (0..shared.layout.columns.len()).collect();
+        let batch_rows = split.plan.batch_rows(split.group, &all, shared.spec.batch_rows);
+        let selection = (skip > 0).then(|| {
+            let skip = skip.min(rows);
+            RowSelection::from(vec![RowSelector::skip(skip), RowSelector::select(rows - skip)])
+        });
+        let stage = if skip == 0 && late_pays(shared, &split, filter) {
+            let places = filter.places();
+            let mut kept: Vec<usize> =
+                places.iter().copied().filter(|p| shared.layout.output.contains(p)).collect();
+            kept.dedup();
+            Stage::Filtering(Columns::new(places, selection), Passed::new(kept, rows))
+        } else {
+            Stage::Whole(Columns::new(needed(shared, filter), selection))
+        };
+        RowGroupScan { split, rows, batch_rows, stage, rows_done: skip }
+    }
+
+    /// The row group.
+    pub fn split(&self) -> &Split {
+        &self.split
+    }
+
+    /// Rows before which everything was delivered.
+    pub fn rows_done(&self) -> usize {
+        self.rows_done
+    }
+
+    /// Whether filters that have just arrived may join in: not when a part of the columns is decoded already.
+    pub fn is_between_batches(&self) -> bool {
+        matches!(&self.stage, Stage::Whole(_))
+    }
+
+    /// Whether the columns chosen for the filter are still those that it looks at.
+    pub fn suits(&self, filter: &ScanFilter) -> bool {
+        match &self.stage {
+            Stage::Filtering(columns, _) => {
+                filter.is_active() && filter.places().iter().all(|p| columns.places.contains(p))
+            }
+            Stage::Whole(_) | Stage::Others(..) | Stage::Finished => true,
+        }
+    }
+
+    /// Starts fetching what is needed first.
+    pub fn fetch(&mut self, shared: &SharedScan) {
+        if let Stage::Whole(columns) | Stage::Filtering(columns, _) = &mut self.stage {
+            columns.fetch(shared, &self.split);
+        }
+    }
+
+    /// A batch's worth of work.
+    pub fn step(
+        &mut self,
+        shared: &Arc<SharedScan>,
+        filter: &mut ScanFilter,
+        cx: &OperatorContext<'_>,
+    ) -> Result<GroupProgress> {
+        match &mut self.stage {
+            Stage::Finished => Ok(GroupProgress::Finished),
+            Stage::Whole(columns) => {
+                if !columns.ready(shared, &self.split, self.batch_rows, cx)? {
+                    return Ok(GroupProgress::Wait);
+                }
+                self.step_whole(shared, filter)
+            }
+            Stage::Filtering(columns, _) => {
+                if !columns.ready(shared, &self.split, self.batch_rows, cx)? {
+                    return Ok(GroupProgress::Wait);
+                }
+                self.step_filter(shared, filter)
+            }
+            Stage::Others(columns, _) => {
+                if !columns.ready(shared, &self.split, self.batch_rows, cx)? {
+                    return Ok(GroupProgress::Wait);
+                }
+                self.step_others(shared)
+            }
+        }
+    }
+
+    fn step_whole(&mut self, shared: &SharedScan, filter: &mut ScanFilter) -> Result<GroupProgress> {
+        let Stage::Whole(columns) = &mut self.stage else { return Ok(GroupProgress::Working) };
+        let Some((rows, decoded)) = columns.next()? else {
+            self.stage = Stage::Finished;
+            return Ok(GroupProgress::Working);
+        };
+        self.rows_done += rows;
+        let mask = filter.mask(rows, &|p| decoded[&p].clone())?;
+        let mut output = pick(&shared.layout.output, &decoded);
+        let mut kept = rows;
+        if let Some(bits) = mask {
+            kept = bits.count_set_bits();
+            if kept > 0 {
+                apply_mask(&mut output, &bits)?;
+            }
+        }
+        if filter.is_active() {
+            shared.filtered(rows, kept);
+        }
+        Ok(if kept == 0 { GroupProgress::Working } else { GroupProgress::Rows(Batch::new(output, kept)) })
+    }
+
+    fn step_filter(&mut self, shared: &SharedScan, filter: &mut ScanFilter) -> Result<GroupProgress> {
+        let Stage::Filtering(columns, passed) = &mut self.stage else {
+            return Ok(GroupProgress::Working);
+        };
+        if let Some((rows, decoded)) = columns.next()? {
+            let mask = filter.mask(rows, &|p| decoded[&p].clone())?;
+            let kept = passed.push(rows, &decoded, mask.as_ref())?;
+            shared.filtered(rows, kept);
+            return Ok(GroupProgress::Working);
+        }
+        let Stage::Filtering(_, mut passed) = std::mem::replace(&mut self.stage, Stage::Finished) else {
+            return Ok(GroupProgress::Working);
+        };
+        let bits = passed.bits.finish();
+        if bits.count_set_bits() > 0 {
+            passed.join()?;
+            let others: Vec<usize> = needed_output(shared)
+                .into_iter()
+                .filter(|p| !passed.places.contains(p))
+                .collect();
+            let selection = RowSelection::from_boolean_buffer(bits);
+            self.stage = Stage::Others(Columns::new(others, Some(selection)), passed);
+        }
+        Ok(GroupProgress::Working)
+    }
+
+    fn step_others(&mut self, shared: &SharedScan) -> Result<GroupProgress> {
+        let Stage::Others(columns, passed) = &mut self.stage else {
+            return Ok(GroupProgress::Working);
+        };
+        let Some((rows, mut decoded)) = columns.next()? else {
+            self.stage = Stage::Finished;
+            self.rows_done = self.rows;
+            return Ok(GroupProgress::Working);
+        };
+        for (place, column) in passed.places.iter().zip(&passed.columns) {
+            decoded.insert(*place, column.slice(passed.delivered, rows));
+        }
+        passed.delivered += rows;
+        Ok(GroupProgress::Rows(Batch::new(pick(&shared.layout.output, &decoded), rows)))
+    }
+}
+
+fn pick(places: &[usize], columns: &DecodedColumns) -> Vec<ArrayRef> {
+    places.iter().map(|p| columns[p].clone()).collect()
+}
+
+fn needed_output(shared: &SharedScan) -> Vec<usize> {
+    let mut places = shared.layout.output.clone();
+    places.sort_unstable();
+    places.dedup();
+    places
+}
+
+/// The columns delivered and those that a filter looks at or may come to look at.
+fn needed(shared: &SharedScan, filter: &ScanFilter) -> Vec<usize> {
+    let mut places = needed_output(shared);
+    places.extend(filter.all_places());
+    places.sort_unstable();
+    places.dedup();
+    places
+}
+
+fn late_pays(shared: &SharedScan, split: &Split, filter: &ScanFilter) -> bool {
+    if !filter.is_active() || shared.kept_share().is_none_or(|share| share > KEPT_SHARE_MAX) {
+        return false;
+    }
+    let filtered = split.plan.compressed_bytes(split.group, &filter.places());
+    let all = split.plan.compressed_bytes(split.group, &needed(shared, filter));
+    all > 0 && (all - filtered) as f64 >= OTHER_SHARE_MIN * all as f64
+}
+
+impl Columns {
+    fn new(places: Vec<usize>, selection: Option<RowSelection>) -> Self {
+        Columns { places, selection, state: ColumnState::Unfetched }
+    }
+
+    fn fetch(&mut self, shared: &SharedScan, split: &Split) {
+        if !matches!(self.state, ColumnState::Unfetched) {
+            return;
+        }
+        let ranges = ranges(&split.plan.meta, split.group, &split.plan.leaves(&self.places));
+        if !ranges.is_empty() {
+            let file = &shared.scan.files[split.plan.index];
+            let task = fetch(&shared.job.env, &file.path, &file.name, file.size, ranges);
+            self.state = ColumnState::Fetching(task);
+        }
+    }
+
+    /// Whether decoding can go on; otherwise the waker is registered.
+    fn ready(
+        &mut self,
+        shared: &SharedScan,
+        split: &Split,
+        batch_rows: usize,
+        cx: &OperatorContext<'_>,
+    ) -> Result<bool> {
+        self.fetch(shared, split);
+        let chunks = match &mut self.state {
+            ColumnState::Decoding(_) => return Ok(true),
+            ColumnState::Unfetched => FetchedChunks::none(shared.scan.files[split.plan.index].size),
+            ColumnState::Fetching(task) => match task.poll(cx.waker) {
+                Some(chunks) => chunks?,
+                None => return Ok(false),
+            },
+        };
+        let (plan, selection) = (&split.plan, self.selection.take());
+        let decoder =
+            GroupDecoder::new(plan, split.group, &self.places, chunks, selection, batch_rows)?;
+        self.state = ColumnState::Decoding(Box::new(decoder));
+        Ok(true)
+    }
+
+    fn next(&mut self) -> Result<Option<(usize, DecodedColumns)>> {
+        match &mut self.state {
+            ColumnState::Decoding(decoder) => decoder.next(),
+            ColumnState::Unfetched | ColumnState::Fetching(_) => Ok(None),
+        }
+    }
+}
+
+impl Passed {
+    fn new(places: Vec<usize>, rows: usize) -> Self {
+        Passed {
+            parts: vec![Vec::new(); places.len()],
+            places,
+            bits: BooleanBufferBuilder::new(rows),
+            columns: Vec::new(),
+            delivered: 0,
+        }
+    }
+
+    fn push(
+        &mut self,
+        rows: usize,
+        decoded: &DecodedColumns,
+        mask: Option<&arrow::buffer::BooleanBuffer>,
+    ) -> Result<usize> {
+        let mut columns = pick(&self.places, decoded);
+        let kept = match mask {
+            None => {
+                self.bits.append_n(rows, true);
+                rows
+            }
+            Some(bits) => {
+                self.bits.append_buffer(bits);
+                apply_mask(&mut columns, bits)?;
+                bits.count_set_bits()
+            }
+        };
+        if kept > 0 {
+            self.parts.iter_mut().zip(columns).for_each(|(part, column)| part.push(column));
+        }
+        Ok(kept)
+    }
+
+    fn join(&mut self) -> Result<()> {
+        self.columns = std::mem::take(&mut self.parts)
+            .iter()
+            .map(|part| {
+                let arrays: Vec<&dyn arrow::array::Array> = part.iter().map(|a| a.as_ref()).collect();
+                concat(&arrays)
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(())
+    }
+}

@@ -1,0 +1,25 @@
+//! The connector "file": opens a scan by its format.
+
+use std::sync::Arc;
+
+use thalweg_runtime::job::JobContext;
+use thalweg_runtime::source::{Source, SourceConnector, SourceSpec};
+use thalweg_runtime::{Error, Result};
+
+use super::FileScan;
+use crate::connectors::files::FileFormat;
+use crate::connectors::parquet;
+
+/// Reads files of all formats.
+#[derive(Debug, Default)]
+pub struct FileConnector;
+
+impl SourceConnector for FileConnector {
+    fn open(&self, spec: &SourceSpec, job: &Arc<JobContext>) -> Result<Arc<dyn Source>> {
+        let scan = FileScan::from_options(&spec.options)?;
+        match scan.kind.format {
+            FileFormat::Parquet => parquet::open(spec, scan, job),
+            other => Err(Error::Unsupported(format!("reading {}", other.name()))),
+        }
+    }
+}

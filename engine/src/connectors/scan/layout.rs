@@ -1,0 +1,112 @@
+//! Which columns a scan reads, and where each comes from in a file.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, new_null_array};
+use arrow::compute::{CastOptions, cast_with_options};
+use arrow::datatypes::{DataType, Schema, SchemaRef};
+use datafusion_common::ScalarValue;
+use thalweg_runtime::source::SourceSpec;
+use thalweg_runtime::{Error, Result};
+
+use super::spec::{FileScan, ScanFile};
+use crate::connectors::files::partition_value;
+
+/// The columns that a scan reads: those it delivers and those its filters look at, each once.
+#[derive(Debug, Clone)]
+pub struct ReadLayout {
+    /// Positions in the table, ascending.
+    pub columns: Vec<usize>,
+    /// The columns read, with the table's types.
+    pub schema: SchemaRef,
+    /// For each delivered column its place among those read.
+    pub output: Vec<usize>,
+}
+
+/// Where a column of the table comes from in one file.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ColumnSource {
+    /// A column of the file, by its position there.
+    File(usize),
+    /// The same value for every row.
+    Constant(ScalarValue),
+}
+
+impl ReadLayout {
+    /// The layout of a spec.
+    pub fn new(spec: &SourceSpec) -> Self {
+        let mut columns = spec.projection.clone();
+        spec.filters.iter().for_each(|f| columns.extend(f.columns()));
+        spec.runtime_filters.iter().for_each(|f| columns.extend(f.key.columns()));
+        columns.sort_unstable();
+        columns.dedup();
+        let fields: Vec<_> = columns.iter().map(|&c| spec.schema.fields()[c].clone()).collect();
+        let layout = ReadLayout { columns, schema: Arc::new(Schema::new(fields)), output: vec![] };
+        ReadLayout { output: spec.projection.iter().map(|&c| layout.place(c)).collect(), ..layout }
+    }
+
+    /// The place of a table column among those read.
+    pub fn place(&self, column: usize) -> usize {
+        self.columns.binary_search(&column).expect("every column used is among those read")
+    }
+
+    /// Where the columns read come from in a file with these columns. A column that the file lacks is NULL.
+    pub fn sources(
+        &self,
+        table: &Schema,
+        scan: &FileScan,
+        file: &ScanFile,
+        file_schema: &Schema,
+    ) -> Result<Vec<ColumnSource>> {
+        let own = table.fields().len() - scan.partition_columns.len();
+        self.columns
+            .iter()
+            .map(|&c| {
+                let field = table.field(c);
+                if c >= own {
+                    let text = file.partition.get(c - own).and_then(|v| v.as_deref());
+                    return Ok(ColumnSource::Constant(partition_value(text, field.data_type())?));
+                }
+                match find_column(file_schema, field.name()) {
+                    Some(index) => Ok(ColumnSource::File(index)),
+                    None => Ok(ColumnSource::Constant(ScalarValue::try_from(field.data_type())?)),
+                }
+            })
+            .collect()
+    }
+}
+
+/// The column of this name, or else the only one whose name differs in case alone.
+fn find_column(schema: &Schema, name: &str) -> Option<usize> {
+    if let Ok(index) = schema.index_of(name) {
+        return Some(index);
+    }
+    let mut near = schema
+        .fields()
+        .iter()
+        .enumerate()
+        .filter(|(_, f)| f.name().eq_ignore_ascii_case(name))
+        .map(|(i, _)| i);
+    near.next().filter(|_| near.next().is_none())
+}
+
+/// A column of one value.
+pub fn constant(value: &ScalarValue, rows: usize) -> Result<ArrayRef> {
+    if value.is_null() {
+        return Ok(new_null_array(&value.data_type(), rows));
+    }
+    Ok(value.to_array_of_size(rows)?)
+}
+
+/// A decoded column in the table's type; a value that does not fit is an error that names file and column.
+pub fn to_table_type(column: ArrayRef, to: &DataType, file: &str, name: &str) -> Result<ArrayRef> {
+    if column.data_type() == to {
+        return Ok(column);
+    }
+    let options = CastOptions { safe: false, ..Default::default() };
+    cast_with_options(&column, to, &options).map_err(|e| Error::User {
+        message: format!("column \"{name}\" of \"{file}\" cannot be read as {to}"),
+        detail: Some(e.to_string()),
+        hint: None,
+    })
+}

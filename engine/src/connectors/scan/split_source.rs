@@ -1,0 +1,251 @@
+//! A source of splits that are all known from the start: delimited text, JSON, Arrow files, tables in memory.
+//!
+//! A format says how many splits there are and how to read one ([`SplitFormat`]); handing them out, filtering,
+//! coalescing, stopping early, progress and positions are the same for all.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use arrow::array::ArrayRef;
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use thalweg_runtime::batch::{Batch, Coalescer};
+use thalweg_runtime::job::JobContext;
+use thalweg_runtime::operators::{OperatorContext, WaitReason};
+use thalweg_runtime::source::{Source, SourceOutput, SourceReader, SourceSpec};
+use thalweg_runtime::{Error, Result};
+
+use super::{ReadLayout, ScanFilter, apply_mask};
+
+/// What a step in a split came to.
+pub enum SplitProgress {
+    /// The columns of the layout, in its order, and their length.
+    Rows(Vec<ArrayRef>, usize),
+    /// Nothing yet.
+    Working,
+    /// Bytes are on their way; the waker is registered.
+    Wait,
+    /// The split is done.
+    Finished,
+}
+
+/// A split being read.
+pub trait SplitScan: Send {
+    /// A batch's worth of work.
+    fn step(&mut self, cx: &OperatorContext<'_>) -> Result<SplitProgress>;
+}
+
+/// How a format reads its splits.
+pub trait SplitFormat: Send + Sync {
+    /// The numbers of the splits to read, in order, with the bytes of each.
+    fn splits(&self) -> Vec<(usize, u64)>;
+    /// Starts on a split; must not block.
+    fn open(&self, split: usize, layout: &ReadLayout, job: &Arc<JobContext>) -> Result<Box<dyn SplitScan>>;
+}
+
+/// The source.
+pub struct SplitSource(Arc<Shared>);
+
+struct Shared {
+    spec: SourceSpec,
+    layout: ReadLayout,
+    job: Arc<JobContext>,
+    format: Box<dyn SplitFormat>,
+    pending: Mutex<VecDeque<(usize, u64)>>,
+    bytes_all: u64,
+    bytes_done: AtomicU64,
+    rows_delivered: AtomicUsize,
+}
+
+impl SplitSource {
+    /// A source over all splits of a format.
+    pub fn new(spec: &SourceSpec, format: Box<dyn SplitFormat>, job: &Arc<JobContext>) -> Arc<dyn Source> {
+        let pending: VecDeque<_> = format.splits().into();
+        Arc::new(SplitSource(Arc::new(Shared {
+            layout: ReadLayout::new(spec),
+            spec: spec.clone(),
+            job: job.clone(),
+            format,
+            bytes_all: pending.iter().map(|(_, bytes)| bytes).sum(),
+            pending: Mutex::new(pending),
+            bytes_done: AtomicU64::new(0),
+            rows_delivered: AtomicUsize::new(0),
+        })))
+    }
+}
+
+impl Source for SplitSource {
+    fn reader(&self, _subtask: usize) -> Result<Box<dyn SourceReader>> {
+        let shared = self.0.clone();
+        Ok(Box::new(SplitReader {
+            filter: ScanFilter::new(&shared.spec, &shared.layout, &shared.job.functions)?,
+            coalescer: Coalescer::new(shared.spec.batch_rows),
+            shared,
+            current: None,
+            done: false,
+            finished: Vec::new(),
+            resume: Position::default(),
+        }))
+    }
+
+    fn progress(&self) -> Option<(u64, u64)> {
+        Some((self.0.bytes_done.load(Ordering::Relaxed), self.0.bytes_all))
+    }
+}
+
+/// One subtask's reader.
+struct SplitReader {
+    shared: Arc<Shared>,
+    filter: ScanFilter,
+
+    current: Option<Current>,
+    done: bool,
+    coalescer: Coalescer,
+    finished: Vec<usize>,
+    resume: Position,
+}
+
+struct Current {
+    split: usize,
+    bytes: u64,
+    scan: Box<dyn SplitScan>,
+    rows_done: usize,
+    /// Rows that were delivered before a restore.
+    skip: usize,
+}
+
+/// Everything before it was delivered.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+struct Position {
+    finished: Vec<usize>,
+    current: Option<(usize, usize)>,
+}
+
+impl SplitReader {
+    fn take(&mut self) -> Result<()> {
+        let next = self.shared.pending.lock().pop_front();
+        match next {
+            Some((split, bytes)) => self.start(split, bytes, 0)?,
+            None => self.done = true,
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, split: usize, bytes: u64, skip: usize) -> Result<()> {
+        let scan = self.shared.format.open(split, &self.shared.layout, &self.shared.job)?;
+        self.current = Some(Current { split, bytes, scan, rows_done: 0, skip });
+        Ok(())
+    }
+
+    fn filtered(&mut self, mut columns: Vec<ArrayRef>, rows: usize) -> Result<Option<Batch>> {
+        let mask = self.filter.mask(rows, &|place| columns[place].clone())?;
+        let mut output: Vec<ArrayRef> =
+            self.shared.layout.output.iter().map(|&place| columns[place].clone()).collect();
+        columns.clear();
+        let mut kept = rows;
+        if let Some(bits) = mask {
+            kept = bits.count_set_bits();
+            if kept == 0 {
+                return Ok(None);
+            }
+            apply_mask(&mut output, &bits)?;
+        }
+        self.coalescer.push(Batch::new(output, kept))
+    }
+
+    fn finish_split(&mut self) {
+        if let Some(current) = self.current.take() {
+            self.shared.bytes_done.fetch_add(current.bytes, Ordering::Relaxed);
+            self.finished.push(current.split);
+            self.note_position();
+        }
+    }
+
+    fn note_position(&mut self) {
+        if self.coalescer.pending().is_empty() {
+            let current = self.current.as_ref().map(|c| (c.split, c.rows_done));
+            self.resume = Position { finished: self.finished.clone(), current };
+        }
+    }
+
+    fn deliver(&mut self, mut batch: Batch) -> SourceOutput {
+        self.shared.rows_delivered.fetch_add(batch.num_rows(), Ordering::Relaxed);
+        batch.ingest_time_us = self.shared.job.env.now_us();
+        self.note_position();
+        SourceOutput::Batch(batch)
+    }
+
+    fn has_enough(&self) -> bool {
+        let delivered = self.shared.rows_delivered.load(Ordering::Relaxed);
+        self.shared.spec.fetch.is_some_and(|n| delivered >= n)
+    }
+}
+
+impl SourceReader for SplitReader {
+    fn step(&mut self, cx: &mut OperatorContext<'_>) -> Result<SourceOutput> {
+        if self.has_enough() {
+            self.done = true;
+            self.coalescer.clear();
+        }
+        if self.done {
+            return match self.coalescer.flush()? {
+                Some(batch) => Ok(self.deliver(batch)),
+                None => Ok(SourceOutput::Finished),
+            };
+        }
+        if self.filter.refresh(cx) {
+            self.done = true;
+            return Ok(SourceOutput::Continue);
+        }
+        let Some(current) = &mut self.current else {
+            self.take()?;
+            return Ok(SourceOutput::Continue);
+        };
+        match current.scan.step(cx)? {
+            SplitProgress::Working => Ok(SourceOutput::Continue),
+            SplitProgress::Wait => Ok(SourceOutput::Wait(WaitReason::Io)),
+            SplitProgress::Finished => {
+                self.finish_split();
+                Ok(SourceOutput::Continue)
+            }
+            SplitProgress::Rows(mut columns, mut rows) => {
+                current.rows_done += rows;
+                let skipped = current.skip.min(rows);
+                if skipped > 0 {
+                    current.skip -= skipped;
+                    rows -= skipped;
+                    columns.iter_mut().for_each(|c| *c = c.slice(skipped, rows));
+                }
+                Ok(match self.filtered(columns, rows)? {
+                    Some(batch) => self.deliver(batch),
+                    None => SourceOutput::Continue,
+                })
+            }
+        }
+    }
+
+    fn snapshot(&mut self) -> Result<Vec<u8>> {
+        serde_json::to_vec(&self.resume)
+            .map_err(|e| Error::Internal(format!("the position of a scan: {e}")))
+    }
+
+    fn restore(&mut self, position: &[u8]) -> Result<()> {
+        let position: Position = serde_json::from_slice(position)
+            .map_err(|e| Error::Internal(format!("the position of a scan: {e}")))?;
+        let mut bytes = 0;
+        self.shared.pending.lock().retain(|(split, size)| {
+            let current = position.current.is_some_and(|(c, _)| c == *split);
+            if current {
+                bytes = *size;
+            }
+            !current && !position.finished.contains(split)
+        });
+        if let Some((split, rows)) = position.current {
+            self.start(split, bytes, rows)?;
+        }
+        self.finished = position.finished.clone();
+        self.resume = position;
+        Ok(())
+    }
+}

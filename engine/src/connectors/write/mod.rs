@@ -1,0 +1,7 @@
+//! Writing results: files of all formats, and the text form of values.
+
+mod counter;
+mod typed;
+
+pub use counter::RowCounter;
+pub(crate) use typed::typed_batch;
