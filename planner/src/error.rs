@@ -59,6 +59,8 @@ pub struct PlannerError {
     pub hint: Option<String>,
     /// Where in the text that was given to the parser.
     pub span: Option<Span>,
+    /// The word the error is about, by which its place is found when binding could not tell.
+    pub(crate) subject: Option<String>,
 }
 
 impl fmt::Display for PlannerError {
@@ -76,6 +78,7 @@ impl PlannerError {
             detail: None,
             hint: None,
             span: None,
+            subject: None,
         }
     }
 
@@ -123,6 +126,12 @@ impl PlannerError {
     /// The same error with a place, unless it already has one.
     pub fn with_span(mut self, span: Option<Span>) -> Self {
         self.span = self.span.or(span);
+        self
+    }
+
+    /// The same error about a word of the text.
+    pub(crate) fn about(mut self, subject: impl Into<String>) -> Self {
+        self.subject = Some(subject.into());
         self
     }
 

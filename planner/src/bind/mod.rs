@@ -6,6 +6,7 @@
 mod cte;
 mod definitions;
 mod desugar;
+mod locate;
 mod names;
 mod provider;
 mod refuse;
@@ -14,9 +15,10 @@ mod sharing;
 mod sources;
 mod statements;
 mod translate;
+mod types;
 
 pub use desugar::Parameter;
 pub use sources::{SharedSource, WorkTableSource};
 
 pub(crate) use statements::plan_statement;
-pub(crate) use translate::translate;
+pub(crate) use translate::{carry, translate};

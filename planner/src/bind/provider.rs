@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion_common::config::ConfigOptions;
 use datafusion_common::{DFSchema, Result, TableReference};
-use datafusion_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner};
+use datafusion_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner, TypePlanner};
 use datafusion_expr::simplify::SimplifyContext;
 use datafusion_expr::{
     AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, WindowUDF,
@@ -20,6 +20,7 @@ use super::relation::{Relations, rename};
 use super::sharing::SharedRegistry;
 use super::sources::{ViewSource, WorkTableSource};
 use super::translate::{carry, translate};
+use super::types::Types;
 use crate::catalog::{Catalog, TableName, ViewDefinition};
 use crate::error::PlannerError;
 use crate::parse::{Ast, parse_script};
@@ -45,6 +46,7 @@ pub(super) struct Binder<'a> {
     pub(super) rewriter: Arc<Rewriter>,
     pub(super) registry: SharedRegistry,
     relations: Vec<Arc<dyn RelationPlanner>>,
+    types: Arc<dyn TypePlanner>,
     view_depth: Cell<usize>,
 }
 
@@ -63,7 +65,9 @@ impl<'a> Binder<'a> {
         let relations: Vec<Arc<dyn RelationPlanner>> = vec![Arc::new(Relations {
             registry: registry.clone(),
         })];
+        let time_zone = planner.options.time_zone.as_deref().unwrap_or("UTC").into();
         Binder {
+            types: Arc::new(Types { time_zone }),
             planner,
             catalog,
             rewriter,
@@ -103,7 +107,7 @@ impl<'a> Binder<'a> {
         let known = self.catalog.table_names();
         let hint = did_you_mean(&name.to_string(), known.iter().map(String::as_str))
             .or_else(|| did_you_mean(&name.table, known.iter().map(String::as_str)));
-        Err(PlannerError::name(format!("table {name} does not exist")).with_hint(hint))
+        Err(PlannerError::name(format!("table {name} does not exist")).about(name.table.as_str()).with_hint(hint))
     }
 
     fn view(&self, name: &TableName, view: &ViewDefinition) -> crate::Result<Arc<dyn TableSource>> {
@@ -117,10 +121,10 @@ impl<'a> Binder<'a> {
         let plan = self.view_plan(name, view);
         self.view_depth.set(depth);
         // Places in the view's text mean nothing in the statement's.
-        let plan = plan.map_err(|error| PlannerError {
-            span: None,
-            message: format!("view {name} is broken: {}", error.message),
-            ..error
+        let plan = plan.map_err(|error| {
+            let known = error.message.starts_with("view ");
+            let message = if known { error.message.clone() } else { format!("view {name} is broken: {}", error.message) };
+            PlannerError { span: None, subject: None, message, ..error }
         })?;
         Ok(Arc::new(ViewSource::new(plan)))
     }
@@ -168,9 +172,7 @@ impl<'a> Binder<'a> {
         }
         let known = self.catalog.table_function_names();
         let hint = did_you_mean(name, known.iter().map(String::as_str));
-        Err(carry(
-            PlannerError::name(format!("table function {name} does not exist")).with_hint(hint),
-        ))
+        Err(carry(PlannerError::name(format!("table function {name} does not exist")).about(name).with_hint(hint)))
     }
 }
 
@@ -200,6 +202,10 @@ impl ContextProvider for Binder<'_> {
 
     fn get_relation_planners(&self) -> &[Arc<dyn RelationPlanner>] {
         &self.relations
+    }
+
+    fn get_type_planner(&self) -> Option<Arc<dyn TypePlanner>> {
+        Some(Arc::clone(&self.types))
     }
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {

@@ -9,9 +9,10 @@ use datafusion_expr::planner::{
 use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion_sql::sqlparser::ast::{Ident, Query, TableAlias, TableFactor};
 
-use super::names::as_path;
+use super::names::{as_path, span_of_name};
 use super::provider::path_reference;
 use super::sharing::{SharedRegistry, Sharing};
+use super::translate::{carry, translate};
 
 /// Begins the alias of a derived table that is the body of a CTE to be shared; no user can mean it.
 const CANDIDATE: &str = "\u{1}share:";
@@ -66,9 +67,8 @@ impl RelationPlanner for Relations {
                 ..
             } if as_path(name).is_some() => {
                 let path = as_path(name).unwrap_or_default();
-                let source = context
-                    .context_provider()
-                    .get_table_source(path_reference(path))?;
+                let source = context.context_provider().get_table_source(path_reference(path));
+                let source = source.map_err(|e| carry(translate(e).with_span(span_of_name(name)).about(path)))?;
                 let plan =
                     LogicalPlanBuilder::scan(TableReference::bare(stem(path)), source, None)?
                         .build()?;

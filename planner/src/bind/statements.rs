@@ -10,6 +10,7 @@ use datafusion_sql::sqlparser::ast::{
 
 use super::cte::{resolve_ctes, select_all_from};
 use super::desugar::{Parameter, desugar};
+use super::locate::complete;
 use super::names::{as_path, normalized, span_of_name, table_name};
 use super::provider::Binder;
 use super::refuse::refuse;
@@ -35,7 +36,7 @@ pub(crate) fn plan_statement(
         parsed: statement,
         parameters,
     };
-    context.plan(&statement.ast)
+    context.plan(&statement.ast).map_err(|error| complete(error, statement, &planner.functions))
 }
 
 /// What the statements of one text share.

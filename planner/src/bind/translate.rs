@@ -17,7 +17,7 @@ pub(crate) fn translate(error: DataFusionError) -> PlannerError {
             Ok(error) => *error,
             Err(other) => PlannerError::invalid(other.to_string()),
         },
-        DataFusionError::Diagnostic(diagnostic, inner) => diagnosed(&diagnostic, translate(*inner)),
+        DataFusionError::Diagnostic(diagnostic, inner) => diagnosed(&diagnostic, *inner),
         DataFusionError::Context(context, inner) => {
             let error = translate(*inner);
             if error.detail.is_some() || error.kind != ErrorKind::Internal {
@@ -36,14 +36,13 @@ pub(crate) fn translate(error: DataFusionError) -> PlannerError {
     }
 }
 
-/// Adds what a diagnostic knows: the place, and help.
-fn diagnosed(diagnostic: &Diagnostic, mut error: PlannerError) -> PlannerError {
+/// An error with what a diagnostic knows of it: the place, and often better words.
+fn diagnosed(diagnostic: &Diagnostic, inner: DataFusionError) -> PlannerError {
+    let foreign = matches!(inner, DataFusionError::Plan(_) | DataFusionError::NotImplemented(_));
+    let mut error = translate(inner);
     let pair = |l: datafusion_common::Location| (l.line as usize, l.column as usize);
-    let span = diagnostic.span.map(|s| Span {
-        start: pair(s.start),
-        end: pair(s.end),
-    });
-    if error.detail.is_none() && error.kind == ErrorKind::Invalid {
+    let span = diagnostic.span.map(|s| Span { start: pair(s.start), end: pair(s.end) });
+    if foreign && error.detail.is_none() && error.kind == ErrorKind::Invalid {
         error.message = uncapitalised(&diagnostic.message);
     }
     error.with_span(span)
@@ -79,12 +78,12 @@ fn schema_error(error: SchemaError) -> PlannerError {
             }
             let hint = did_you_mean(&field.name, names.iter().copied())
                 .or_else(|| in_other_case(&field.name, &names));
-            PlannerError::name(format!("column {shown} does not exist"))
+            PlannerError::name(format!("column {shown} does not exist")).about(field.name.as_str())
                 .with_hint(hint)
                 .with_detail(columns(&names))
         }
         SchemaError::AmbiguousReference { field } => {
-            PlannerError::name(format!("column {} is ambiguous", field.name))
+            PlannerError::name(format!("column {} is ambiguous", field.name)).about(field.name.as_str())
                 .with_hint("write the table or alias before it".to_string())
         }
         SchemaError::DuplicateQualifiedField { qualifier, name } => {
@@ -119,8 +118,7 @@ fn columns(names: &[&str]) -> Option<String> {
 }
 
 fn plain(error: &DataFusionError) -> PlannerError {
-    let message = error.strip_backtrace();
-    match error {
+        match error {
         DataFusionError::NotImplemented(message) => {
             PlannerError::new(ErrorKind::NotSupported, uncapitalised(message))
         }
@@ -134,38 +132,61 @@ fn plain(error: &DataFusionError) -> PlannerError {
             Some(error) => error.clone(),
             None => PlannerError::invalid(inner.to_string()),
         },
-        DataFusionError::ArrowError(error, _) => {
-            PlannerError::invalid(uncapitalised(&error.to_string()))
-        }
+        DataFusionError::ArrowError(error, _) => value_error(&error.to_string()),
         DataFusionError::Execution(message) | DataFusionError::Configuration(message) => {
             PlannerError::invalid(uncapitalised(message))
         }
-        _ => PlannerError::invalid(uncapitalised(&message)),
+        other => classified(&other.strip_backtrace()),
+    }
+}
+
+/// A value that cannot be read as what it should be: the message names it in quotes.
+fn value_error(message: &str) -> PlannerError {
+    let message = uncapitalised(message.trim_start_matches("Cast error: "));
+    let value = message.split_once("string '").and_then(|(_, rest)| rest.split_once('\''));
+    let subject = value.map(|(value, _)| value.to_string());
+    let error = PlannerError::invalid(message);
+    match subject {
+        Some(value) => error.about(value),
+        None => error,
     }
 }
 
 /// A planning error by what its message is about.
 fn classified(message: &str) -> PlannerError {
-    let first = message.lines().next().unwrap_or(message);
-    if let Some(rest) = first.strip_prefix("Invalid function '") {
-        let name = rest.split('\'').next().unwrap_or(rest);
-        let guess = rest
-            .split("Did you mean '")
-            .nth(1)
-            .and_then(|g| g.split('\'').next());
-        let hint = guess.and_then(|guess| did_you_mean(name, [guess]));
-        return PlannerError::name(format!("function {name} does not exist")).with_hint(hint);
+    if let Some(error) = unknown_function(message).or_else(|| no_signature(message)) {
+        return error;
     }
-    let kind = if first.contains("coerce") || first.contains("type") {
-        ErrorKind::Type
-    } else {
-        ErrorKind::Invalid
-    };
+    let first = message.lines().next().unwrap_or(message);
+    let kind = if first.contains("coerce") || first.contains("type") { ErrorKind::Type } else { ErrorKind::Invalid };
     PlannerError::new(kind, uncapitalised(message))
+}
+
+fn unknown_function(message: &str) -> Option<PlannerError> {
+    let rest = message.strip_prefix("Invalid function '")?;
+    let name = rest.split('\'').next().unwrap_or(rest);
+    Some(PlannerError::name(format!("function {name} does not exist")).about(name))
+}
+
+/// A call whose arguments fit no signature of the function; the library lists what it tried.
+fn no_signature(message: &str) -> Option<PlannerError> {
+    let Some((_, rest)) = message.split_once("No function matches the given name and argument types '") else {
+        let (name, rest) = message.strip_prefix("Function '")?.split_once("' failed to match any signature")?;
+        let given = rest.split("(DataType: ").nth(1).and_then(|t| t.split(')').next()).unwrap_or("its arguments");
+        return Some(PlannerError::new(ErrorKind::Type, format!("no function matches {name}({given})")).about(name));
+    };
+    let (call, rest) = rest.split_once('\'')?;
+    let candidates: Vec<&str> = rest.lines().skip(1).map(str::trim).filter(|l| l.ends_with(')')).collect();
+    let detail = (!candidates.is_empty()).then(|| format!("It can be called as {}.", candidates.join(", ")));
+    let name = call.split('(').next().unwrap_or(call);
+    let error = PlannerError::new(ErrorKind::Type, format!("no function matches {call}")).with_detail(detail);
+    Some(error.about(name).with_hint("a CAST of an argument may help".to_string()))
 }
 
 /// The message with a lower-case start, unless its first word is all capitals, and without a full stop.
 fn uncapitalised(message: &str) -> String {
+    // Some messages end in a syntax tree.
+    let message = message.split_once(" { expr: ").map_or(message, |(text, _)| text.rsplit_once(' ').map_or(text, |(t, _)| t));
     let message = message.trim().trim_end_matches('.');
     let mut chars = message.chars();
     match (chars.next(), chars.next()) {

@@ -1,4 +1,5 @@
-//! The SQL dialect: what the generic dialect of the parser reads, with lambdas and `t FOR SYSTEM_TIME AS OF`.
+//! The SQL dialect: what the generic dialect of the parser reads, with lambdas, ORDER BY ALL, `1_000`, and
+//! `t FOR SYSTEM_TIME AS OF`.
 //!
 //! Parser code that asks for the generic dialect by type must find it, so [`Dialect::dialect`] answers with its id.
 
@@ -50,6 +51,14 @@ impl Dialect for ThalwegDialect {
     }
 
     fn supports_table_versioning(&self) -> bool {
+        true
+    }
+
+    fn supports_order_by_all(&self) -> bool {
+        true
+    }
+
+    fn supports_numeric_literal_underscores(&self) -> bool {
         true
     }
 

@@ -26,7 +26,7 @@ pub use hints::Hint;
 pub(crate) use copy::{CopyAst, CopySource};
 pub(crate) use external::ExternalTableAst;
 pub(crate) use position::{span_of, text_after};
-pub(crate) use script::parse_script;
+pub(crate) use script::{parse_script, tokens_of};
 pub(crate) use session::ShowAst;
 
 /// One statement of a text, parsed but not yet bound to tables.

@@ -46,11 +46,22 @@ pub(crate) fn parse_script(sql: &str) -> (Vec<ParsedStatement>, Option<PlannerEr
     }
 }
 
+/// The tokens of a statement that are not white space, with their places in the whole text.
+pub(crate) fn tokens_of(statement: &ParsedStatement) -> Vec<(Token, Span)> {
+    let tokens = Tokenizer::new(&DIALECT, &statement.text).tokenize_with_location().unwrap_or_default();
+    let within = |span: &Span| span.start >= statement.span.start && span.end <= statement.span.end;
+    let placed = tokens.into_iter().filter_map(|t| Some((t.token, span_of(t.span)?)));
+    placed.filter(|(token, span)| within(span) && !matches!(token, Token::Whitespace(_))).collect()
+}
+
 /// The parser's message as a message of ours.
 fn sentence(message: &str) -> String {
-    let message = message
+    let mut message = message
         .strip_prefix("Expected: ")
         .map_or_else(|| message.to_string(), |rest| format!("expected {rest}"));
+    if let Some(first) = message.get_mut(..1) {
+        first.make_ascii_lowercase();
+    }
     message
         .replace(", found: EOF", ", but the text ends here")
         .replace(", found: ", ", found ")

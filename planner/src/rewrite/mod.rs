@@ -1,7 +1,10 @@
 //! Bound plan → analysed and rewritten plan, shared plans included.
 
+mod leftovers;
+mod overflow;
 mod rules;
 mod shared;
+mod subquery_values;
 
 pub(crate) use rules::Rewriter;
 pub(crate) use shared::finish_query;

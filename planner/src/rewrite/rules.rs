@@ -35,6 +35,7 @@ use datafusion_optimizer::simplify_expressions::SimplifyExpressions;
 use datafusion_optimizer::unions_to_filter::UnionsToFilter;
 use datafusion_optimizer::{Analyzer, Optimizer, OptimizerConfig, OptimizerContext, OptimizerRule};
 
+use super::{overflow, subquery_values};
 use crate::functions::Functions;
 
 /// Analyses and optimises the plans of one statement; all see the same clock and the same generated names.
@@ -72,6 +73,8 @@ impl Rewriter {
 
     /// Rewrites an analysed plan.
     pub(crate) fn optimize(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
+        overflow::check(&plan)?;
+        let plan = subquery_values::rewrite(plan, &self.config)?;
         self.optimizer.optimize(plan, &self.config, |_, _| {})
     }
 }

@@ -14,6 +14,7 @@ use datafusion_expr::{
     Expr, LogicalPlan, LogicalPlanBuilder, TableScan, TableScanBuilder, TableSource,
 };
 
+use super::leftovers;
 use super::rules::Rewriter;
 use crate::bind::{SharedSource, translate};
 use crate::statement::{QueryPlan, SharedId, SharedPlan};
@@ -38,6 +39,10 @@ pub(crate) fn finish_query(
         if let Some(plan) = narrow(rewriter, &mut query, plan).map_err(translate)? {
             query.shared.insert(0, plan);
         }
+    }
+    leftovers::check(&query.plan)?;
+    for shared in &query.shared {
+        leftovers::check(&shared.plan)?;
     }
     Ok(query)
 }

@@ -1,0 +1,40 @@
+//! What an error of binding still lacks: its place, when only the word it is about is known, and the names of functions
+//! that may have been meant.
+
+use datafusion_sql::sqlparser::tokenizer::Token;
+
+use crate::error::{PlannerError, Span};
+use crate::functions::Functions;
+use crate::parse::{ParsedStatement, tokens_of};
+use crate::suggest::did_you_mean;
+
+/// Adds place and suggestions to an error of a statement.
+pub(super) fn complete(mut error: PlannerError, statement: &ParsedStatement, functions: &Functions) -> PlannerError {
+    let Some(subject) = error.subject.clone() else { return error };
+    if error.hint.is_none() && error.message.starts_with("function ") {
+        let names = functions.names();
+        error.hint = did_you_mean(&subject, names.iter().map(|(name, _)| name.as_str()));
+    }
+    match error.span {
+        Some(_) => error,
+        None => {
+            let span = place_of(&subject, statement);
+            error.with_span(span)
+        }
+    }
+}
+
+/// Where a word stands in the statement; `None` unless it stands there exactly once or is quoted text.
+fn place_of(subject: &str, statement: &ParsedStatement) -> Option<Span> {
+    let mut places = tokens_of(statement).into_iter().filter(|(token, _)| match token {
+        Token::Word(word) if word.quote_style.is_none() => word.value.eq_ignore_ascii_case(subject),
+        Token::Word(word) => word.value == subject,
+        Token::SingleQuotedString(text) => text == subject,
+        _ => false,
+    });
+    let first = places.next()?;
+    match places.next() {
+        Some(_) if matches!(first.0, Token::Word(_)) => None,
+        _ => Some(first.1),
+    }
+}
