@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use datafusion_common::config::ConfigOptions;
+use datafusion_expr::LogicalPlan;
 
-use crate::bind::{Parameter, plan_statement};
+use crate::bind::{Parameter, plan_statement, rewrite_plan};
 use crate::catalog::Catalog;
 use crate::deep_stack::with_deep_stack;
 use crate::error::Result;
 use crate::functions::Functions;
 use crate::parse::{ParsedStatement, parse_script};
-use crate::statement::Statement;
+use crate::statement::{QueryPlan, Statement};
 
 /// What planning depends on besides the text and the catalog.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,12 +29,7 @@ pub struct PlannerOptions {
 
 impl Default for PlannerOptions {
     fn default() -> Self {
-        PlannerOptions {
-            time_zone: None,
-            now: None,
-            decimal_literals: false,
-            share_ctes: true,
-        }
+        PlannerOptions { time_zone: None, now: None, decimal_literals: false, share_ctes: true }
     }
 }
 
@@ -59,20 +55,12 @@ impl Planner {
 
     /// A planner with all built-in functions.
     pub fn with_options(options: PlannerOptions) -> Self {
-        Planner {
-            functions: Arc::new(Functions::default()),
-            config: config(&options),
-            options,
-        }
+        Planner { functions: Arc::new(Functions::default()), config: config(&options), options }
     }
 
     /// The same functions under other options.
     pub fn reconfigured(&self, options: PlannerOptions) -> Self {
-        Planner {
-            functions: Arc::clone(&self.functions),
-            config: config(&options),
-            options,
-        }
+        Planner { functions: Arc::clone(&self.functions), config: config(&options), options }
     }
 
     /// The options in force.
@@ -122,6 +110,11 @@ impl Planner {
     ) -> Result<Statement> {
         with_deep_stack(|| plan_statement(self, statement, catalog, parameters))?
     }
+
+    /// Coerces types in a plan that was built without SQL, and rewrites it, as [`Planner::plan`] does with a query.
+    pub fn rewrite(&self, plan: LogicalPlan, catalog: &dyn Catalog) -> Result<QueryPlan> {
+        with_deep_stack(|| rewrite_plan(self, catalog, plan))?
+    }
 }
 
 fn config(options: &PlannerOptions) -> Arc<ConfigOptions> {
@@ -132,9 +125,7 @@ fn config(options: &PlannerOptions) -> Arc<ConfigOptions> {
     config.sql_parser.map_string_types_to_utf8view = true;
     config.sql_parser.parse_float_as_decimal = options.decimal_literals;
     // Uncorrelated scalar subqueries stay expressions: the physical optimizer makes single-row joins of them.
-    config
-        .optimizer
-        .enable_physical_uncorrelated_scalar_subquery = true;
+    config.optimizer.enable_physical_uncorrelated_scalar_subquery = true;
     config.optimizer.skip_failed_rules = false;
     config.optimizer.max_passes = 3;
     Arc::new(config)

@@ -8,6 +8,7 @@ mod definitions;
 mod desugar;
 mod locate;
 mod names;
+mod outputs;
 mod provider;
 mod refuse;
 mod relation;
@@ -16,9 +17,10 @@ mod sources;
 mod statements;
 mod translate;
 mod types;
+mod using;
 
 pub use desugar::Parameter;
 pub use sources::{SharedSource, WorkTableSource};
 
-pub(crate) use statements::plan_statement;
+pub(crate) use statements::{plan_statement, rewrite_plan};
 pub(crate) use translate::{carry, translate};

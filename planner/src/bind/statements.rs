@@ -12,10 +12,12 @@ use super::cte::{resolve_ctes, select_all_from};
 use super::desugar::{Parameter, desugar};
 use super::locate::complete;
 use super::names::{as_path, normalized, span_of_name, table_name};
+use super::outputs::names;
 use super::provider::Binder;
 use super::refuse::refuse;
 use super::sources::ViewSource;
 use super::translate::translate;
+use super::using::resolve_using;
 use crate::catalog::{Catalog, TableName};
 use crate::error::{PlannerError, Result};
 use crate::parse::{Ast, CopyAst, CopySource, DescribeAst, ParsedStatement, ShowAst, span_of};
@@ -30,13 +32,17 @@ pub(crate) fn plan_statement(
     catalog: &dyn Catalog,
     parameters: &[Parameter],
 ) -> Result<Statement> {
-    let context = Context {
-        planner,
-        catalog,
-        parsed: statement,
-        parameters,
-    };
+    let context = Context { planner, catalog, parsed: statement, parameters };
     context.plan(&statement.ast).map_err(|error| complete(error, statement, &planner.functions))
+}
+
+/// Analyses and rewrites a plan that was not made from SQL.
+pub(crate) fn rewrite_plan(
+    planner: &Planner,
+    catalog: &dyn Catalog,
+    plan: LogicalPlan,
+) -> Result<QueryPlan> {
+    Binder::new(planner, catalog).finish(plan)
 }
 
 /// What the statements of one text share.
@@ -56,6 +62,7 @@ impl Binder<'_> {
     ) -> Result<T> {
         refuse(&tree)?;
         desugar(&mut tree, parameters)?;
+        resolve_using(&mut tree)?;
         resolve_ctes(&mut tree, self.planner.options.share_ctes)?;
         Ok(tree)
     }
@@ -74,12 +81,8 @@ impl<'a> Context<'a> {
     fn plan(&self, ast: &Ast) -> Result<Statement> {
         match ast {
             Ast::Query(query) => self.query(query).map(Statement::Query),
-            Ast::Explain {
-                analyze,
-                verbose,
-                format,
-                inner,
-            } => Ok(Statement::Explain {
+            Ast::Table(name) => self.query(&select_all_from(name.clone())).map(Statement::Query),
+            Ast::Explain { analyze, verbose, format, inner } => Ok(Statement::Explain {
                 analyze: *analyze,
                 verbose: *verbose,
                 format: *format,
@@ -87,10 +90,9 @@ impl<'a> Context<'a> {
             }),
             Ast::Copy(copy) => self.copy(copy),
             Ast::ExternalTable(table) => self.external_table(table),
-            Ast::Set { key, value } => Ok(Statement::Set {
-                key: key.clone(),
-                value: value.clone(),
-            }),
+            Ast::Set { key, value } => {
+                Ok(Statement::Set { key: key.clone(), value: value.clone() })
+            }
             Ast::Reset { key } => Ok(Statement::Reset { key: key.clone() }),
             Ast::Show(show) => self.show(show),
             Ast::Describe(describe) => self.describe(describe),
@@ -101,7 +103,8 @@ impl<'a> Context<'a> {
     pub(super) fn query(&self, query: &Query) -> Result<QueryPlan> {
         let binder = self.binder();
         let plan = binder.bind(binder.prepare(query.clone(), self.parameters)?)?;
-        binder.finish(plan)
+        let names = names(query, plan.schema());
+        Ok(QueryPlan { names, ..binder.finish(plan)? })
     }
 
     fn copy(&self, copy: &CopyAst) -> Result<Statement> {
@@ -116,6 +119,7 @@ impl<'a> Context<'a> {
                 return Err(PlannerError::name(format!(
                     "column {column} in PARTITION BY does not exist"
                 ))
+                .about(column.as_str())
                 .with_hint(crate::suggest::did_you_mean(column, names)));
             }
         }
@@ -152,9 +156,7 @@ impl<'a> Context<'a> {
             DescribeAst::Table(name) => self.describe_table(name)?,
             DescribeAst::Query(query) => {
                 let query = self.query(query)?;
-                DescribeTarget::Query {
-                    schema: Arc::clone(query.plan.schema().inner()),
-                }
+                DescribeTarget::Query { schema: Arc::clone(query.plan.schema().inner()) }
             }
         };
         Ok(Statement::Describe(target))
@@ -162,24 +164,15 @@ impl<'a> Context<'a> {
 
     fn describe_table(&self, name: &ObjectName) -> Result<DescribeTarget> {
         if let Some(path) = as_path(name) {
-            let source = self
-                .catalog
-                .path(path)
-                .map_err(|e| e.with_span(span_of_name(name)))?;
+            let source = self.catalog.path(path).map_err(|e| e.with_span(span_of_name(name)))?;
             return Ok(DescribeTarget::Table {
                 name: TableName::bare(path),
                 schema: source.schema(),
             });
         }
         let table = table_name(name)?;
-        let source = self
-            .binder()
-            .resolve(&table)
-            .map_err(|e| e.with_span(span_of_name(name)))?;
-        Ok(DescribeTarget::Table {
-            name: table,
-            schema: source.schema(),
-        })
+        let source = self.binder().resolve(&table).map_err(|e| e.with_span(span_of_name(name)))?;
+        Ok(DescribeTarget::Table { name: table, schema: source.schema() })
     }
 
     fn sql(&self, statement: &SqlStatement) -> Result<Statement> {
@@ -196,45 +189,26 @@ impl<'a> Context<'a> {
                 if_not_exists: *if_not_exists,
             }),
             SqlStatement::Insert(insert) => self.insert(insert),
-            SqlStatement::Drop {
-                object_type,
-                if_exists,
-                names,
-                ..
-            } => self.drop(*object_type, *if_exists, names),
-            SqlStatement::Prepare {
-                name, statement, ..
-            } => {
+            SqlStatement::Drop { object_type, if_exists, names, .. } => {
+                self.drop(*object_type, *if_exists, names)
+            }
+            SqlStatement::Prepare { name, statement, .. } => {
                 let ast = match statement.as_ref() {
                     SqlStatement::Query(query) => Ast::Query(query.clone()),
                     other => Ast::Sql(Box::new(other.clone())),
                 };
-                let statement = Box::new(ParsedStatement {
-                    ast,
-                    ..self.parsed.clone()
-                });
-                Ok(Statement::Prepare {
-                    name: normalized(name),
-                    statement,
-                })
+                let statement = Box::new(ParsedStatement { ast, ..self.parsed.clone() });
+                Ok(Statement::Prepare { name: normalized(name), statement })
             }
-            SqlStatement::Execute {
-                name: Some(name),
-                parameters,
-                using,
-                ..
-            } if using.is_empty() => {
+            SqlStatement::Execute { name: Some(name), parameters, using, .. }
+                if using.is_empty() =>
+            {
                 let parameters = parameters.iter().map(|p| Parameter(p.clone())).collect();
-                Ok(Statement::Execute {
-                    name: table_name(name)?.to_string(),
-                    parameters,
-                })
+                Ok(Statement::Execute { name: table_name(name)?.to_string(), parameters })
             }
             SqlStatement::Deallocate { name, .. } => {
                 let all = name.quote_style.is_none() && name.value.eq_ignore_ascii_case("all");
-                Ok(Statement::Deallocate {
-                    name: (!all).then(|| normalized(name)),
-                })
+                Ok(Statement::Deallocate { name: (!all).then(|| normalized(name)) })
             }
             other => Err(self.unsupported(other)),
         }
@@ -276,9 +250,7 @@ impl<'a> Context<'a> {
             ast::TableObject::TableName(name) => span_of_name(name),
             ast::TableObject::TableFunction(_) | ast::TableObject::TableQuery(_) => span,
         };
-        let plan = binder
-            .bind_sql(statement)
-            .map_err(|e| e.with_span(name_span))?;
+        let plan = binder.bind_sql(statement).map_err(|e| e.with_span(name_span))?;
         let LogicalPlan::Dml(DmlStatement {
             table_name,
             target,
@@ -302,12 +274,7 @@ impl<'a> Context<'a> {
             }
         };
         let input = binder.finish(Arc::unwrap_or_clone(input))?;
-        Ok(Statement::Insert(Insert {
-            table,
-            source: target,
-            input,
-            overwrite,
-        }))
+        Ok(Statement::Insert(Insert { table, source: target, input, overwrite }))
     }
 
     fn drop(&self, object: ObjectType, if_exists: bool, names: &[ObjectName]) -> Result<Statement> {
@@ -321,11 +288,7 @@ impl<'a> Context<'a> {
             }
         };
         let names = names.iter().map(table_name).collect::<Result<Vec<_>>>()?;
-        Ok(Statement::Drop {
-            kind,
-            names,
-            if_exists,
-        })
+        Ok(Statement::Drop { kind, names, if_exists })
     }
 }
 
