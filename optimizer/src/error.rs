@@ -25,10 +25,7 @@ pub enum OptimizerError {
 impl OptimizerError {
     /// An unsupported feature without advice.
     pub fn unsupported(message: impl Into<String>) -> Self {
-        Self::Unsupported {
-            message: message.into(),
-            hint: None,
-        }
+        Self::Unsupported { message: message.into(), hint: None }
     }
 
     /// Advice for the user, if there is any.

@@ -33,11 +33,7 @@ pub struct SharedInput {
 impl OptimizerInput {
     /// A query that shares nothing.
     pub fn new(plan: LogicalPlan) -> Self {
-        Self {
-            plan,
-            shared: Vec::new(),
-            shared_id: Arc::new(|_| None),
-        }
+        Self { plan, shared: Vec::new(), shared_id: Arc::new(|_| None) }
     }
 }
 

@@ -5,15 +5,22 @@
 //! `physical` is the result. This crate sees no file, thread or clock: tables reach it through `TableSource`, numbers
 //! through `StatisticsProvider`.
 
+mod cardinality;
 pub mod cost;
 pub mod error;
+mod finish;
 pub mod input;
+mod joins;
 pub mod options;
 pub mod physical;
 pub mod properties;
+mod relational;
+mod search;
 pub mod statistics;
+mod strategies;
 
 pub use error::OptimizerError;
+pub use finish::optimize;
 pub use input::{OptimizerInput, SharedInput};
 pub use options::{ExchangePolicy, OptimizerOptions, StrategySwitches};
 pub use physical::{PhysicalNode, PhysicalPlan};

@@ -46,12 +46,7 @@ pub struct TableStatistics {
 impl TableStatistics {
     /// Nothing is known.
     pub fn unknown() -> Self {
-        Self {
-            rows: None,
-            provenance: Provenance::Default,
-            bytes: None,
-            columns: Vec::new(),
-        }
+        Self { rows: None, provenance: Provenance::Default, bytes: None, columns: Vec::new() }
     }
 }
 

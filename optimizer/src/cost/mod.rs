@@ -24,10 +24,7 @@ pub struct Cost {
 impl Cost {
     /// Only computation, in nanoseconds.
     pub fn cpu(nanoseconds: f64) -> Self {
-        Self {
-            cpu: nanoseconds,
-            ..Self::default()
-        }
+        Self { cpu: nanoseconds, ..Self::default() }
     }
 }
 

@@ -100,18 +100,18 @@ impl ColumnTable {
         let id = ColumnId(
             u32::try_from(self.columns.len()).expect("fewer than 2^32 columns in a query"),
         );
-        self.columns.push(ColumnInfo {
-            id,
-            name: name.into(),
-            data_type,
-            nullable,
-        });
+        self.columns.push(ColumnInfo { id, name: name.into(), data_type, nullable });
         id
     }
 
     /// The column with that id. Ids come from this table, so that the lookup cannot fail.
     pub fn get(&self, id: ColumnId) -> &ColumnInfo {
         &self.columns[id.0 as usize]
+    }
+
+    /// Notes that NULL can occur, as after an outer join.
+    pub fn set_nullable(&mut self, id: ColumnId) {
+        self.columns[id.0 as usize].nullable = true;
     }
 
     /// All columns in order of their ids.

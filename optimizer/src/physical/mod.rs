@@ -5,11 +5,15 @@
 //! It refuses to know how an operator is executed: that is the runtime's matter.
 
 pub mod columns;
+mod describe;
 pub mod explain;
+pub mod explain_json;
 pub mod operators;
 pub mod plan;
 
 pub use columns::{ColumnId, ColumnInfo, ColumnTable};
+pub use explain::{Actual, explain};
+pub use explain_json::explain_json;
 pub use operators::{
     AggregateCall, AggregatePhase, GroupingSets, PhysicalOp, RuntimeFilterDef, RuntimeFilterUse,
     Side, UnnestColumn, UnnestSource, WindowCall,

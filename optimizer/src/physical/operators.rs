@@ -332,6 +332,27 @@ pub struct RuntimeFilterUse {
 }
 
 impl PhysicalOp {
+    /// The relational operator, whatever strategy executes it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Scan { .. } | Self::SharedScan { .. } | Self::WorkTableScan { .. } => "Scan",
+            Self::Values { .. } | Self::Empty { .. } => "Values",
+            Self::Filter { .. } => "Filter",
+            Self::Project { .. } => "Project",
+            Self::HashJoin { .. } | Self::SortMergeJoin { .. } | Self::NestedLoopJoin { .. } => {
+                "Join"
+            }
+            Self::HashAggregate { .. } | Self::SortAggregate { .. } => "Aggregate",
+            Self::Sort { .. } | Self::TopN { .. } => "Sort",
+            Self::Limit { .. } => "Limit",
+            Self::Window { .. } => "Window",
+            Self::Union { .. } => "Union",
+            Self::Unnest { .. } => "Unnest",
+            Self::AssertSingleRow => "AssertSingleRow",
+            Self::RecursiveCte { .. } => "RecursiveCte",
+        }
+    }
+
     /// The strategy's name as EXPLAIN shows it.
     pub fn name(&self) -> &'static str {
         match self {

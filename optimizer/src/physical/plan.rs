@@ -38,6 +38,10 @@ pub struct SharedNode {
     pub root: Arc<PhysicalNode>,
     /// The columns that are spooled, in order: `root.output`.
     pub columns: Vec<ColumnId>,
+    /// Always blocking: the spool is complete before a reader starts.
+    pub mode: ExchangeMode,
+    /// Why.
+    pub reason: String,
 }
 
 /// One operator of the plan with its inputs.

@@ -64,33 +64,19 @@ impl InterestingProperties {
     /// Drops what nobody wants from a promise, so that candidates that differ in nothing useful compare as equal.
     pub fn filter(&self, provided: ProvidedProperties) -> ProvidedProperties {
         let wanted = match &provided.partitioning {
-            Partitioning::Hash(_) | Partitioning::Range(_) => self
-                .partitionings
-                .iter()
-                .any(|keys| provided.partitioning.colocates(keys)),
+            Partitioning::Hash(_) | Partitioning::Range(_) => {
+                self.partitionings.iter().any(|keys| provided.partitioning.colocates(keys))
+            }
             Partitioning::Random | Partitioning::Replicated | Partitioning::Singleton => true,
         };
-        let partitioning = if wanted {
-            provided.partitioning
-        } else {
-            Partitioning::Random
-        };
+        let partitioning = if wanted { provided.partitioning } else { Partitioning::Random };
         let ordering = self.useful_prefix(&provided.ordering);
-        ProvidedProperties {
-            partitioning,
-            ordering,
-            unique: provided.unique,
-        }
+        ProvidedProperties { partitioning, ordering, unique: provided.unique }
     }
 
     fn useful_prefix(&self, ordering: &Ordering) -> Ordering {
         let common = |wanted: &Ordering| {
-            ordering
-                .0
-                .iter()
-                .zip(&wanted.0)
-                .take_while(|(a, b)| a == b)
-                .count()
+            ordering.0.iter().zip(&wanted.0).take_while(|(a, b)| a == b).count()
         };
         let ordered = self.orderings.iter().map(common).max().unwrap_or(0);
         let grouped = self

@@ -3,12 +3,14 @@
 //! Invariant: requested, provided and interesting properties are three types. A provided property is a promise and is
 //! only ever weakened on the way up; a request is met or an enforcer is added.
 
+mod equivalence;
 mod interesting;
 mod ordering;
 mod partitioning;
 mod provided;
 mod requested;
 
+pub use equivalence::EquivalenceClasses;
 pub use interesting::InterestingProperties;
 pub use ordering::{Ordering, SortKey};
 pub use partitioning::Partitioning;

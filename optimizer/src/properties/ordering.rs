@@ -23,11 +23,7 @@ pub struct SortKey {
 impl SortKey {
     /// Ascending, NULLs last: the direction chosen where any will do.
     pub fn ascending(column: ColumnId) -> Self {
-        Self {
-            column,
-            descending: false,
-            nulls_first: false,
-        }
+        Self { column, descending: false, nulls_first: false }
     }
 
     /// The column as an expression.
@@ -38,18 +34,9 @@ impl SortKey {
 
 impl fmt::Display for SortKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} {}",
-            self.column,
-            if self.descending { "DESC" } else { "ASC" }
-        )?;
+        write!(f, "{} {}", self.column, if self.descending { "DESC" } else { "ASC" })?;
         if self.nulls_first != self.descending {
-            f.write_str(if self.nulls_first {
-                " NULLS FIRST"
-            } else {
-                " NULLS LAST"
-            })?;
+            f.write_str(if self.nulls_first { " NULLS FIRST" } else { " NULLS LAST" })?;
         }
         Ok(())
     }
@@ -63,11 +50,7 @@ impl Ordering {
     /// An order by these keys, repeated columns dropped.
     pub fn new(keys: impl IntoIterator<Item = SortKey>) -> Self {
         let mut seen = BTreeSet::new();
-        Self(
-            keys.into_iter()
-                .filter(|key| seen.insert(key.column))
-                .collect(),
-        )
+        Self(keys.into_iter().filter(|key| seen.insert(key.column)).collect())
     }
 
     /// Whether there is no order.
@@ -83,28 +66,17 @@ impl Ordering {
     /// Whether equal values of `columns` (as a set) stand together: they are exactly a prefix.
     pub fn groups(&self, columns: &BTreeSet<ColumnId>) -> bool {
         self.0.len() >= columns.len()
-            && self.0[..columns.len()]
-                .iter()
-                .all(|key| columns.contains(&key.column))
+            && self.0[..columns.len()].iter().all(|key| columns.contains(&key.column))
     }
 
     /// The longest prefix whose columns all satisfy `keep`.
     pub fn prefix(&self, keep: impl Fn(ColumnId) -> bool) -> Self {
-        Self(
-            self.0
-                .iter()
-                .take_while(|key| keep(key.column))
-                .copied()
-                .collect(),
-        )
+        Self(self.0.iter().take_while(|key| keep(key.column)).copied().collect())
     }
 
     /// The same order with columns replaced, repeated ones dropped.
     pub fn map(&self, to: impl Fn(ColumnId) -> ColumnId) -> Self {
-        Self::new(self.0.iter().map(|key| SortKey {
-            column: to(key.column),
-            ..*key
-        }))
+        Self::new(self.0.iter().map(|key| SortKey { column: to(key.column), ..*key }))
     }
 }
 

@@ -1,0 +1,170 @@
+//! Facts of columns: distinct values, NULLs, bounds, width.
+//!
+//! Invariant: every column id has an entry; `distinct` is at least 1 and at most `base_rows`.
+
+use arrow::datatypes::DataType;
+
+use crate::cardinality::defaults::{
+    ALPHABET, DISTINCT_FRACTION, DISTINCT_MIN, NESTED_WIDTH, NULL_FRACTION, STRING_WIDTH,
+    TABLE_ROWS,
+};
+use crate::cardinality::literals::{number, values_between};
+use crate::physical::{ColumnId, ColumnInfo, ColumnTable};
+use crate::statistics::{ColumnStatistics, TableStatistics};
+
+/// What is believed of one column.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ColumnEstimate {
+    /// Distinct values among `base_rows` rows.
+    pub distinct: f64,
+    /// Whether `distinct` was counted rather than bounded or guessed.
+    pub distinct_known: bool,
+    /// The rows `distinct` refers to.
+    pub base_rows: f64,
+    /// Share of NULLs.
+    pub null_fraction: f64,
+    /// Least value on the number line.
+    pub min: Option<f64>,
+    /// Greatest value on the number line.
+    pub max: Option<f64>,
+    /// Bytes of a value.
+    pub width: f64,
+}
+
+/// Facts of all columns of a query.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Estimator {
+    columns: Vec<ColumnEstimate>,
+}
+
+impl Estimator {
+    /// Starts with guesses for every column.
+    pub fn new(table: &ColumnTable) -> Self {
+        Self { columns: table.iter().map(|info| guess(info, TABLE_ROWS)).collect() }
+    }
+
+    /// What is believed of a column.
+    pub fn column(&self, id: ColumnId) -> &ColumnEstimate {
+        &self.columns[id.0 as usize]
+    }
+
+    /// Replaces what is believed of a column.
+    pub fn set(&mut self, id: ColumnId, estimate: ColumnEstimate) {
+        let index = id.0 as usize;
+        while self.columns.len() <= index {
+            self.columns.push(estimate.clone());
+        }
+        self.columns[index] = estimate;
+    }
+
+    /// Takes over the facts of a table's column.
+    pub fn set_from_statistics(
+        &mut self,
+        info: &ColumnInfo,
+        index: usize,
+        table: &TableStatistics,
+    ) {
+        let rows = self.table_rows(table);
+        let estimate = match table.columns.get(index) {
+            Some(column) => from_statistics(info, column, rows),
+            None => guess(info, rows),
+        };
+        self.set(info.id, estimate);
+    }
+
+    /// The rows of a table, guessed from its size if they are unknown.
+    pub fn table_rows(&self, table: &TableStatistics) -> f64 {
+        table.rows.unwrap_or(TABLE_ROWS)
+    }
+
+    /// The facts of a computed column of a relation with so many rows.
+    pub fn set_computed(&mut self, info: &ColumnInfo, rows: f64) {
+        let estimate = guess(info, rows);
+        self.set(info.id, estimate);
+    }
+
+    /// How many distinct values a column has among `rows` rows drawn from its base rows (Yao's formula).
+    pub fn distinct(&self, id: ColumnId, rows: f64) -> f64 {
+        let column = self.column(id);
+        let (d, n) = (column.distinct.max(1.0), column.base_rows.max(1.0));
+        if rows >= n {
+            return d.min(rows.max(1.0));
+        }
+        let kept = (1.0 - (1.0 - rows / n).powf(n / d)) * d;
+        kept.min(rows).max(1.0)
+    }
+
+    /// Bytes of one row of these columns.
+    pub fn row_width(&self, columns: &[ColumnId]) -> f64 {
+        columns.iter().map(|&id| self.column(id).width).sum()
+    }
+}
+
+fn guess(info: &ColumnInfo, rows: f64) -> ColumnEstimate {
+    from_statistics(info, &ColumnStatistics::default(), rows)
+}
+
+fn from_statistics(info: &ColumnInfo, statistics: &ColumnStatistics, rows: f64) -> ColumnEstimate {
+    let min = statistics.min.as_ref().and_then(number);
+    let max = statistics.max.as_ref().and_then(number);
+    let width = statistics.avg_width.unwrap_or_else(|| default_width(&info.data_type));
+    let nulls = match statistics.null_count {
+        Some(count) if rows > 0.0 => (count / rows).clamp(0.0, 1.0),
+        Some(_) => 0.0,
+        None if info.nullable && statistics.min.is_none() => NULL_FRACTION,
+        None => 0.0,
+    };
+    let bound = match (min, max) {
+        (Some(min), Some(max)) if max >= min => values_between(&info.data_type, min, max),
+        _ if info.data_type == DataType::Boolean => Some(2.0),
+        _ => None,
+    };
+    let guessed = guess_distinct(&info.data_type, statistics, bound, rows);
+    let distinct = statistics.distinct.unwrap_or(guessed);
+    ColumnEstimate {
+        distinct: distinct.min(rows).max(1.0),
+        distinct_known: statistics.distinct.is_some(),
+        base_rows: rows.max(1.0),
+        null_fraction: nulls,
+        min,
+        max,
+        width,
+    }
+}
+
+/// Integers and dates are believed to be dense between their bounds; other types take a share of the rows, short
+/// strings no more than their alphabet allows.
+fn guess_distinct(
+    data_type: &DataType,
+    statistics: &ColumnStatistics,
+    bound: Option<f64>,
+    rows: f64,
+) -> f64 {
+    let share = (rows * DISTINCT_FRACTION).max(DISTINCT_MIN);
+    if let Some(bound) = bound {
+        let dense =
+            data_type.is_integer() || matches!(data_type, DataType::Date32 | DataType::Boolean);
+        return if dense { bound } else { bound.min(share) };
+    }
+    match statistics.avg_width {
+        Some(width) if is_string(data_type) => share.min(ALPHABET.powf(width.max(0.5))),
+        _ => share,
+    }
+}
+
+fn is_string(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+}
+
+fn default_width(data_type: &DataType) -> f64 {
+    if let Some(bytes) = data_type.primitive_width() {
+        return bytes as f64;
+    }
+    match data_type {
+        DataType::Boolean | DataType::Null => 1.0,
+        DataType::FixedSizeBinary(bytes) => f64::from(*bytes),
+        DataType::Dictionary(_, values) => default_width(values),
+        t if t.is_nested() => NESTED_WIDTH,
+        _ => STRING_WIDTH,
+    }
+}

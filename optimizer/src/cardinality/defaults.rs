@@ -1,0 +1,34 @@
+//! Guesses for what no statistics tell. Each is the default of last resort and is marked as such in EXPLAIN.
+
+/// Rows of a table of which nothing is known.
+pub(super) const TABLE_ROWS: f64 = 10_000.0;
+/// Share of rows that pass a condition of which nothing is known.
+pub(super) const CONDITION: f64 = 0.25;
+/// Share of rows that pass one inequality on a column without known bounds.
+pub(super) const INEQUALITY: f64 = 0.33;
+/// Share of rows that match a pattern with a fixed beginning.
+pub(super) const LIKE_PREFIX: f64 = 0.04;
+/// Share of rows that match a pattern with a fixed part somewhere.
+pub(super) const LIKE_CONTAINS: f64 = 0.08;
+/// Share of NULLs in a nullable column without statistics.
+pub(super) const NULL_FRACTION: f64 = 0.02;
+/// Distinct values of a column without statistics, as a share of the rows.
+pub(super) const DISTINCT_FRACTION: f64 = 0.1;
+/// Distinct values of a column without statistics, at least (rows permitting).
+pub(super) const DISTINCT_MIN: f64 = 200.0;
+/// Different characters that a position of a short string takes.
+pub(super) const ALPHABET: f64 = 16.0;
+/// Bytes of a string without statistics.
+pub(super) const STRING_WIDTH: f64 = 20.0;
+/// Bytes of a nested value without statistics.
+pub(super) const NESTED_WIDTH: f64 = 64.0;
+/// Exponents of the second, third, … strongest conjunct: conditions are seldom independent.
+pub(super) const CONJUNCT_EXPONENTS: [f64; 4] = [1.0, 0.85, 0.7, 0.55];
+/// Exponent of each further key column in the number of groups.
+pub(super) const GROUP_EXPONENT: f64 = 0.8;
+/// Least share of rows that an anti join is believed to keep.
+pub(super) const ANTI_FLOOR: f64 = 0.02;
+/// Elements of a list.
+pub(super) const LIST_LENGTH: f64 = 5.0;
+/// Rows of a recursive query per row of its static term.
+pub(super) const RECURSION_GROWTH: f64 = 10.0;

@@ -1,0 +1,89 @@
+//! How many rows a join has.
+//!
+//! Invariant: several keys are taken together as one composite key, whose distinct values are no more than the rows of
+//! either base; a product of single-key selectivities would vanish for correlated keys.
+
+use datafusion_common::JoinType;
+use datafusion_expr::Expr;
+
+use crate::cardinality::columns::Estimator;
+use crate::cardinality::defaults::ANTI_FLOOR;
+use crate::physical::ColumnId;
+
+/// The sizes a join is estimated and costed with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct JoinEstimate {
+    /// Pairs that agree on the keys and pass the filter.
+    pub pairs: f64,
+    /// Rows that leave the join.
+    pub rows: f64,
+}
+
+impl Estimator {
+    /// Estimates a join of `left` and `right` rows; each key pair is one from the left and one from the right.
+    pub fn join(
+        &self,
+        join_type: JoinType,
+        keys: &[(ColumnId, ColumnId)],
+        filter: &[Expr],
+        left: f64,
+        right: f64,
+    ) -> JoinEstimate {
+        let (dl, dr, domain) = self.composite(keys, left, right);
+        let residual =
+            if filter.is_empty() { 1.0 } else { self.selectivity(filter, left.max(right)) };
+        let matched = left * right / domain.max(1.0);
+        let pairs = (matched * residual).max(1.0);
+        let share = |own: f64, own_distinct: f64, other_distinct: f64| {
+            let with_key =
+                if keys.is_empty() { 1.0 } else { (other_distinct / own_distinct).min(1.0) };
+            if filter.is_empty() {
+                return with_key;
+            }
+            let partners = matched / (own * with_key).max(1.0);
+            with_key * (1.0 - (-partners * residual).exp())
+        };
+        let left_share = share(left, dl, dr);
+        let right_share = share(right, dr, dl);
+        let rows = match join_type {
+            JoinType::Inner => pairs,
+            JoinType::Left => pairs.max(left),
+            JoinType::Right => pairs.max(right),
+            JoinType::Full => pairs.max(left).max(right),
+            JoinType::LeftSemi => left * left_share,
+            JoinType::RightSemi => right * right_share,
+            JoinType::LeftAnti => left * (1.0 - left_share).max(ANTI_FLOOR),
+            JoinType::RightAnti => right * (1.0 - right_share).max(ANTI_FLOOR),
+            JoinType::LeftMark => left,
+            JoinType::RightMark => right,
+        };
+        JoinEstimate { pairs, rows: rows.max(1.0) }
+    }
+
+    /// Distinct composite keys on each side. Where the product of the single keys would exceed the rows of a base
+    /// relation, that side is taken to be nearly unique on them and the smaller such side is the domain: several keys
+    /// are the mark of a foreign key.
+    fn composite(&self, keys: &[(ColumnId, ColumnId)], left: f64, right: f64) -> (f64, f64, f64) {
+        if let [(l, r)] = keys {
+            let (dl, dr) = (self.distinct(*l, left), self.distinct(*r, right));
+            return (dl, dr, dl.max(dr));
+        }
+        let (left_keys, right_keys): (Vec<_>, Vec<_>) = keys.iter().copied().unzip();
+        let (dl, base_l) = self.composite_side(&left_keys, left);
+        let (dr, base_r) = self.composite_side(&right_keys, right);
+        let domain = match (base_l, base_r) {
+            (Some(l), Some(r)) => l.min(r),
+            (Some(base), None) | (None, Some(base)) => base,
+            (None, None) => dl.max(dr),
+        };
+        (dl.min(domain), dr.min(domain), domain)
+    }
+
+    /// Distinct composite keys among `rows`, and the base rows if the keys identify them nearly.
+    fn composite_side(&self, keys: &[ColumnId], rows: f64) -> (f64, Option<f64>) {
+        let base = keys.iter().map(|&key| self.column(key).base_rows).fold(1.0, f64::max);
+        let product: f64 = keys.iter().map(|&key| self.column(key).distinct).product();
+        let now: f64 = keys.iter().map(|&key| self.distinct(key, rows)).product();
+        (now.min(rows).max(1.0), (keys.len() > 1 && product >= base * 0.5).then_some(base))
+    }
+}

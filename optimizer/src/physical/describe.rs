@@ -1,0 +1,252 @@
+//! Names for people: expressions and properties with column names instead of ids.
+
+use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::{Column, JoinType};
+use datafusion_expr::Expr;
+
+use crate::physical::{
+    AggregatePhase, ColumnId, ColumnTable, PhysicalNode, PhysicalOp, ShipStrategy, Side,
+};
+use crate::properties::{Ordering, Partitioning, SortKey};
+
+/// Most characters of an expression that are shown.
+const MAX_EXPRESSION: usize = 200;
+
+/// How columns are called.
+pub(crate) struct Names<'a> {
+    columns: &'a ColumnTable,
+    /// Whether the id follows the name.
+    ids: bool,
+}
+
+impl<'a> Names<'a> {
+    pub fn new(columns: &'a ColumnTable, ids: bool) -> Self {
+        Self { columns, ids }
+    }
+
+    /// A column's name, with its id if they are shown.
+    pub fn column(&self, id: ColumnId) -> String {
+        let name = &self.columns.get(id).name;
+        if self.ids { format!("{name}{id}") } else { name.clone() }
+    }
+
+    /// Names of several columns.
+    pub fn list(&self, ids: &[ColumnId]) -> String {
+        let names: Vec<String> = ids.iter().map(|&id| self.column(id)).collect();
+        names.join(", ")
+    }
+
+    /// An expression, cut off when it is long.
+    pub fn expr(&self, expr: &Expr) -> String {
+        let named = expr.clone().transform(|node| {
+            Ok(match ColumnId::from_expr(&node) {
+                Some(id) => {
+                    Transformed::yes(Expr::Column(Column::new_unqualified(self.column(id))))
+                }
+                None => Transformed::no(node),
+            })
+        });
+        let text =
+            named.map_or_else(|_| expr.to_string(), |named| named.data.human_display().to_string());
+        match text.char_indices().nth(MAX_EXPRESSION) {
+            Some((end, _)) => format!("{}...", &text[..end]),
+            None => text,
+        }
+    }
+
+    /// An order.
+    pub fn ordering(&self, ordering: &Ordering) -> String {
+        self.keys(&ordering.0)
+    }
+
+    /// A spread.
+    pub fn partitioning(&self, partitioning: &Partitioning) -> String {
+        match partitioning {
+            Partitioning::Random => "RANDOM".to_owned(),
+            Partitioning::Hash(columns) => format!("HASH({})", self.list(columns)),
+            Partitioning::Range(ordering) => format!("RANGE({})", self.ordering(ordering)),
+            Partitioning::Replicated => "REPLICATED".to_owned(),
+            Partitioning::Singleton => "SINGLETON".to_owned(),
+        }
+    }
+
+    /// A ship strategy.
+    pub fn ship(&self, ship: &ShipStrategy) -> String {
+        match ship {
+            ShipStrategy::Forward => "FORWARD".to_owned(),
+            ShipStrategy::Hash(columns) => format!("HASH({})", self.list(columns)),
+            ShipStrategy::Broadcast => "BROADCAST".to_owned(),
+            ShipStrategy::Rebalance => "REBALANCE".to_owned(),
+            ShipStrategy::Singleton => "SINGLETON".to_owned(),
+            ShipStrategy::Merge(ordering) => format!("MERGE({})", self.ordering(ordering)),
+            ShipStrategy::Range(ordering) => format!("RANGE({})", self.ordering(ordering)),
+        }
+    }
+
+    /// What an operator works on.
+    pub fn detail(&self, node: &PhysicalNode) -> String {
+        match &node.op {
+            PhysicalOp::Scan { table, filters, fetch, runtime_filters, .. } => {
+                let mut text = table.clone();
+                if !filters.is_empty() {
+                    text += &format!(" where {}", self.exprs(filters, " AND "));
+                }
+                if !runtime_filters.is_empty() {
+                    let uses: Vec<String> = runtime_filters
+                        .iter()
+                        .map(|f| format!("{}:{}", f.filter_id, self.expr(&f.key)))
+                        .collect();
+                    text += &format!(" runtime filters ({})", uses.join(", "));
+                }
+                text + &fetch.map(|fetch| format!(" fetch {fetch}")).unwrap_or_default()
+            }
+            PhysicalOp::SharedScan { shared, .. } => format!("{shared}"),
+            PhysicalOp::Values { rows } => format!("{} rows", rows.len()),
+            PhysicalOp::Empty { one_row } => {
+                if *one_row { "one row" } else { "no rows" }.to_owned()
+            }
+            PhysicalOp::Filter { predicate } => self.expr(predicate),
+            PhysicalOp::Project { exprs } => self.computed(exprs),
+            PhysicalOp::HashJoin { .. }
+            | PhysicalOp::SortMergeJoin { .. }
+            | PhysicalOp::NestedLoopJoin { .. } => self.join(&node.op),
+            PhysicalOp::HashAggregate { .. } | PhysicalOp::SortAggregate { .. } => {
+                self.aggregate(&node.op)
+            }
+            PhysicalOp::Sort { keys, fetch } => {
+                self.keys(keys) + &fetch.map(|fetch| format!(" fetch {fetch}")).unwrap_or_default()
+            }
+            PhysicalOp::TopN { keys, skip, fetch } => {
+                format!("{} skip {skip} fetch {fetch}", self.keys(keys))
+            }
+            PhysicalOp::Limit { skip, fetch } => {
+                format!(
+                    "skip {skip}{}",
+                    fetch.map(|fetch| format!(" fetch {fetch}")).unwrap_or_default()
+                )
+            }
+            PhysicalOp::Window { partition_by, order_by, functions } => {
+                let calls: Vec<String> =
+                    functions.iter().map(|call| self.column(call.output)).collect();
+                let partition = self.exprs(partition_by, ", ");
+                format!(
+                    "{} over (partition by {partition} order by {})",
+                    calls.join(", "),
+                    self.keys(order_by)
+                )
+            }
+            PhysicalOp::Union { columns } => format!("{} inputs", columns.len()),
+            PhysicalOp::Unnest { columns, .. } => {
+                let outputs: Vec<ColumnId> = columns.iter().map(|column| column.output).collect();
+                self.list(&outputs)
+            }
+            PhysicalOp::AssertSingleRow => String::new(),
+            PhysicalOp::RecursiveCte { name, distinct, .. } => {
+                format!("{name}{}", if *distinct { " distinct" } else { "" })
+            }
+            PhysicalOp::WorkTableScan { work_table, .. } => format!("{work_table}"),
+        }
+    }
+
+    fn exprs(&self, exprs: &[Expr], separator: &str) -> String {
+        let texts: Vec<String> = exprs.iter().map(|expr| self.expr(expr)).collect();
+        texts.join(separator)
+    }
+
+    fn keys(&self, keys: &[SortKey]) -> String {
+        let key = |key: &SortKey| {
+            let nulls = match (key.descending, key.nulls_first) {
+                (false, true) => " NULLS FIRST",
+                (true, false) => " NULLS LAST",
+                (false, false) | (true, true) => "",
+            };
+            format!(
+                "{}{}{nulls}",
+                self.column(key.column),
+                if key.descending { " DESC" } else { "" }
+            )
+        };
+        let texts: Vec<String> = keys.iter().map(key).collect();
+        texts.join(", ")
+    }
+
+    fn computed(&self, exprs: &[(ColumnId, Expr)]) -> String {
+        let new = exprs.iter().filter(|(id, expr)| ColumnId::from_expr(expr) != Some(*id));
+        let texts: Vec<String> =
+            new.map(|(id, expr)| format!("{} := {}", self.column(*id), self.expr(expr))).collect();
+        if texts.is_empty() {
+            let ids: Vec<ColumnId> = exprs.iter().map(|(id, _)| *id).collect();
+            return self.list(&ids);
+        }
+        texts.join(", ")
+    }
+
+    fn join(&self, op: &PhysicalOp) -> String {
+        let side = |side: Side| match side {
+            Side::Left => "left",
+            Side::Right => "right",
+        };
+        let (join_type, build, on, filter): (
+            JoinType,
+            Option<Side>,
+            &[(Expr, Expr)],
+            &Option<Expr>,
+        ) = match op {
+            PhysicalOp::HashJoin { join_type, build, on, filter, .. } => {
+                (*join_type, Some(*build), on, filter)
+            }
+            PhysicalOp::NestedLoopJoin { join_type, build, filter, .. } => {
+                (*join_type, Some(*build), &[], filter)
+            }
+            PhysicalOp::SortMergeJoin { join_type, on, filter, .. } => {
+                (*join_type, None, on, filter)
+            }
+            _ => return String::new(),
+        };
+        let mut text = format!("{join_type}");
+        if let Some(build) = build {
+            text += &format!(" build={}", side(build));
+        }
+        let keys: Vec<String> =
+            on.iter().map(|(l, r)| format!("{} = {}", self.expr(l), self.expr(r))).collect();
+        if !keys.is_empty() {
+            text += &format!(" on {}", keys.join(" AND "));
+        }
+        if let Some(filter) = filter {
+            text += &format!(" filter {}", self.expr(filter));
+        }
+        if let PhysicalOp::HashJoin { runtime_filters, .. } = op {
+            let ids: Vec<String> =
+                runtime_filters.iter().map(|filter| filter.id.to_string()).collect();
+            if !ids.is_empty() {
+                text += &format!(" publishes filters ({})", ids.join(", "));
+            }
+        }
+        text
+    }
+
+    fn aggregate(&self, op: &PhysicalOp) -> String {
+        let (phase, group_by, aggregates) = match op {
+            PhysicalOp::HashAggregate { phase, group_by, aggregates, .. }
+            | PhysicalOp::SortAggregate { phase, group_by, aggregates } => {
+                (phase, group_by, aggregates)
+            }
+            _ => return String::new(),
+        };
+        let phase = match phase {
+            AggregatePhase::Single => "single",
+            AggregatePhase::Partial => "partial",
+            AggregatePhase::Final => "final",
+        };
+        let keys: Vec<ColumnId> = group_by.iter().map(|(id, _)| *id).collect();
+        let calls: Vec<ColumnId> = aggregates.iter().map(|call| call.output).collect();
+        let mut text = phase.to_owned();
+        if !keys.is_empty() {
+            text += &format!(" by {}", self.list(&keys));
+        }
+        if !calls.is_empty() {
+            text += &format!(" computes {}", self.list(&calls));
+        }
+        text
+    }
+}
