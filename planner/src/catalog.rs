@@ -24,20 +24,12 @@ pub struct TableName {
 impl TableName {
     /// A name of one part.
     pub fn bare(table: impl Into<String>) -> Self {
-        TableName {
-            catalog: None,
-            schema: None,
-            table: table.into(),
-        }
+        TableName { catalog: None, schema: None, table: table.into() }
     }
 
     /// A name of two parts.
     pub fn partial(schema: impl Into<String>, table: impl Into<String>) -> Self {
-        TableName {
-            catalog: None,
-            schema: Some(schema.into()),
-            table: table.into(),
-        }
+        TableName { catalog: None, schema: Some(schema.into()), table: table.into() }
     }
 }
 

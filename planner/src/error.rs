@@ -20,10 +20,7 @@ pub struct Span {
 impl Span {
     /// A span of one point.
     pub fn point(line: usize, column: usize) -> Self {
-        Span {
-            start: (line, column),
-            end: (line, column),
-        }
+        Span { start: (line, column), end: (line, column) }
     }
 }
 
@@ -162,33 +159,21 @@ const EXCERPT_CHARS: usize = 100;
 fn excerpt(sql: &str, span: Span) -> Option<String> {
     let (line_number, column) = span.start;
     let line = sql.lines().nth(line_number.checked_sub(1)?)?;
-    let chars: Vec<char> = line
-        .chars()
-        .map(|c| if c == '\t' { ' ' } else { c })
-        .collect();
+    let chars: Vec<char> = line.chars().map(|c| if c == '\t' { ' ' } else { c }).collect();
     let at = column.saturating_sub(1).min(chars.len());
-    let from = if chars.len() > EXCERPT_CHARS {
-        at.saturating_sub(EXCERPT_CHARS / 2)
-    } else {
-        0
-    };
+    let from = if chars.len() > EXCERPT_CHARS { at.saturating_sub(EXCERPT_CHARS / 2) } else { 0 };
     let to = (from + EXCERPT_CHARS).min(chars.len());
     let width = match span.end {
         (end_line, end_column) if end_line == line_number => end_column.saturating_sub(column),
         _ => 1,
     };
-    let (before, after) = (
-        if from > 0 { "…" } else { "" },
-        if to < chars.len() { "…" } else { "" },
-    );
+    let (before, after) =
+        (if from > 0 { "…" } else { "" }, if to < chars.len() { "…" } else { "" });
     let text: String = chars[from..to].iter().collect();
     let prefix = format!("LINE {line_number}: {before}");
     let blanks = " ".repeat(prefix.chars().count() + at - from);
     let carets = "^".repeat(width.clamp(1, (to - at).max(1)));
-    Some(format!(
-        "{prefix}{}{after}\n{blanks}{carets}",
-        text.trim_end()
-    ))
+    Some(format!("{prefix}{}{after}\n{blanks}{carets}", text.trim_end()))
 }
 
 #[cfg(test)]
@@ -199,10 +184,7 @@ mod tests {
     fn render_puts_the_caret_under_the_place() {
         let sql = "SELECT a,\n  foo(b)\nFROM t";
         let error = PlannerError::name("function foo does not exist")
-            .with_span(Some(Span {
-                start: (2, 3),
-                end: (2, 6),
-            }))
+            .with_span(Some(Span { start: (2, 3), end: (2, 6) }))
             .with_hint("did you mean floor?".to_string());
         assert_eq!(
             error.render(sql),
@@ -213,9 +195,7 @@ mod tests {
     #[test]
     fn render_cuts_long_lines_around_the_place() {
         let sql = format!("SELECT {} FROM t", "x, ".repeat(200));
-        let text = PlannerError::invalid("m")
-            .with_span(Some(Span::point(1, 300)))
-            .render(&sql);
+        let text = PlannerError::invalid("m").with_span(Some(Span::point(1, 300))).render(&sql);
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[1].chars().count() < 120, "{text}");
         assert_eq!(lines[2].trim(), "^");
@@ -224,9 +204,7 @@ mod tests {
     #[test]
     fn a_place_outside_the_text_is_left_out() {
         assert_eq!(
-            PlannerError::invalid("m")
-                .with_span(Some(Span::point(9, 1)))
-                .render("SELECT 1"),
+            PlannerError::invalid("m").with_span(Some(Span::point(9, 1))).render("SELECT 1"),
             "m"
         );
     }

@@ -29,11 +29,9 @@ fn by_name<F>(
     functions: Vec<Arc<F>>,
     names: impl Fn(&F) -> Vec<String>,
 ) -> HashMap<String, Arc<F>> {
-    let entries = functions.into_iter().flat_map(|f| {
-        names(&f)
-            .into_iter()
-            .map(move |name| (name, Arc::clone(&f)))
-    });
+    let entries = functions
+        .into_iter()
+        .flat_map(|f| names(&f).into_iter().map(move |name| (name, Arc::clone(&f))));
     entries.collect()
 }
 
@@ -59,10 +57,9 @@ impl Default for Functions {
                 datafusion_functions_aggregate::all_default_aggregate_functions(),
                 |f| names!(f),
             ),
-            window: by_name(
-                datafusion_functions_window::all_default_window_functions(),
-                |f| names!(f),
-            ),
+            window: by_name(datafusion_functions_window::all_default_window_functions(), |f| {
+                names!(f)
+            }),
             expr_planners: expr_planners(),
         }
     }
@@ -105,40 +102,22 @@ impl Functions {
     /// Adds a scalar function, or replaces the one of its name.
     pub fn register_scalar(&mut self, function: Arc<ScalarUDF>) {
         let names = names!(function);
-        self.scalar
-            .extend(names.into_iter().map(|name| (name, Arc::clone(&function))));
+        self.scalar.extend(names.into_iter().map(|name| (name, Arc::clone(&function))));
     }
 
     /// Adds an aggregate function, or replaces the one of its name.
     pub fn register_aggregate(&mut self, function: Arc<AggregateUDF>) {
         let names = names!(function);
-        self.aggregate
-            .extend(names.into_iter().map(|name| (name, Arc::clone(&function))));
+        self.aggregate.extend(names.into_iter().map(|name| (name, Arc::clone(&function))));
     }
 
     /// The names and aliases of all functions with their kind, sorted.
     pub fn names(&self) -> Vec<(String, FunctionKind)> {
         let mut names: Vec<(String, FunctionKind)> = Vec::new();
-        names.extend(
-            self.scalar
-                .keys()
-                .map(|n| (n.clone(), FunctionKind::Scalar)),
-        );
-        names.extend(
-            self.higher_order
-                .keys()
-                .map(|n| (n.clone(), FunctionKind::Scalar)),
-        );
-        names.extend(
-            self.aggregate
-                .keys()
-                .map(|n| (n.clone(), FunctionKind::Aggregate)),
-        );
-        names.extend(
-            self.window
-                .keys()
-                .map(|n| (n.clone(), FunctionKind::Window)),
-        );
+        names.extend(self.scalar.keys().map(|n| (n.clone(), FunctionKind::Scalar)));
+        names.extend(self.higher_order.keys().map(|n| (n.clone(), FunctionKind::Scalar)));
+        names.extend(self.aggregate.keys().map(|n| (n.clone(), FunctionKind::Aggregate)));
+        names.extend(self.window.keys().map(|n| (n.clone(), FunctionKind::Window)));
         names.sort();
         names
     }

@@ -37,6 +37,9 @@ pub struct SharedPlan {
 pub struct QueryPlan {
     /// The plan whose rows are the result.
     pub plan: LogicalPlan,
+    /// The names of the result's columns as the user should see them: aliases, column names, or the text of the
+    /// expression. As many as the plan has columns; two may be equal.
+    pub names: Vec<String>,
     /// Shared plans in dependency order: each reads only earlier ones.
     pub shared: Vec<SharedPlan>,
 }
@@ -184,12 +187,7 @@ pub struct Insert {
 
 impl fmt::Debug for Insert {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Insert {
-            table,
-            source: _,
-            input,
-            overwrite,
-        } = self;
+        let Insert { table, source: _, input, overwrite } = self;
         f.debug_struct("Insert")
             .field("table", table)
             .field("input", input)

@@ -32,10 +32,8 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<
 
 /// A sentence for an error's hint: `did you mean "a" or "b"?`; `None` when no known name is near.
 pub fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    let quoted: Vec<String> = nearest(name, known)
-        .into_iter()
-        .map(|n| format!("\"{n}\""))
-        .collect();
+    let quoted: Vec<String> =
+        nearest(name, known).into_iter().map(|n| format!("\"{n}\"")).collect();
     match quoted.as_slice() {
         [] => None,
         [one] => Some(format!("did you mean {one}?")),
@@ -86,10 +84,7 @@ mod tests {
 
     #[test]
     fn the_sentence_joins_names_with_or() {
-        assert_eq!(
-            did_you_mean("coutn", ["count"]).as_deref(),
-            Some("did you mean \"count\"?")
-        );
+        assert_eq!(did_you_mean("coutn", ["count"]).as_deref(), Some("did you mean \"count\"?"));
         assert_eq!(
             did_you_mean("threds", ["threads", "treads"]).as_deref(),
             Some("did you mean \"threads\" or \"treads\"?")

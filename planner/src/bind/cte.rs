@@ -23,12 +23,7 @@ use crate::parse::span_of;
 
 /// Rewrites the tree in place; `share` says whether CTEs that are referenced more than once are candidates.
 pub(super) fn resolve_ctes<T: VisitMut>(tree: &mut T, share: bool) -> Result<()> {
-    let mut scopes = Scopes {
-        frames: Vec::new(),
-        ctes: Vec::new(),
-        taken: HashSet::new(),
-        share,
-    };
+    let mut scopes = Scopes { frames: Vec::new(), ctes: Vec::new(), taken: HashSet::new(), share };
     match tree.visit(&mut scopes) {
         ControlFlow::Break(error) => Err(error),
         ControlFlow::Continue(()) => Ok(()),
@@ -66,24 +61,13 @@ struct Scopes {
 impl Scopes {
     /// The CTE that a name means here.
     fn find(&self, name: &str) -> Option<usize> {
-        self.frames
-            .iter()
-            .enumerate()
-            .rev()
-            .find_map(|(at, frame)| {
-                // Inside the body of its n-th CTE a query's first n are visible, and with RECURSIVE the n-th itself.
-                let in_body = self.frames.get(at + 1).is_some_and(|next| next.is_body);
-                let visible = if in_body {
-                    frame.done + usize::from(frame.recursive)
-                } else {
-                    frame.ctes.len()
-                };
-                frame.ctes[..visible]
-                    .iter()
-                    .rev()
-                    .copied()
-                    .find(|&cte| self.ctes[cte].name == name)
-            })
+        self.frames.iter().enumerate().rev().find_map(|(at, frame)| {
+            // Inside the body of its n-th CTE a query's first n are visible, and with RECURSIVE the n-th itself.
+            let in_body = self.frames.get(at + 1).is_some_and(|next| next.is_body);
+            let visible =
+                if in_body { frame.done + usize::from(frame.recursive) } else { frame.ctes.len() };
+            frame.ctes[..visible].iter().rev().copied().find(|&cte| self.ctes[cte].name == name)
+        })
     }
 
     /// Whether a CTE's own body is being visited.
@@ -101,12 +85,7 @@ impl Scopes {
             n += 1;
             unique = format!("{name}#{n}");
         }
-        self.ctes.push(CteInfo {
-            name,
-            unique,
-            references: 0,
-            recursive: false,
-        });
+        self.ctes.push(CteInfo { name, unique, references: 0, recursive: false });
         self.ctes.len() - 1
     }
 }
@@ -115,16 +94,8 @@ impl VisitorMut for Scopes {
     type Break = PlannerError;
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<PlannerError> {
-        let is_body = self
-            .frames
-            .last()
-            .is_some_and(|frame| frame.done < frame.ctes.len());
-        let mut frame = Frame {
-            ctes: Vec::new(),
-            done: 0,
-            recursive: false,
-            is_body,
-        };
+        let is_body = self.frames.last().is_some_and(|frame| frame.done < frame.ctes.len());
+        let mut frame = Frame { ctes: Vec::new(), done: 0, recursive: false, is_body };
         if let Some(with) = &query.with {
             frame.recursive = with.recursive;
             let mut names = HashSet::new();
@@ -142,13 +113,7 @@ impl VisitorMut for Scopes {
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<PlannerError> {
-        let TableFactor::Table {
-            name,
-            alias,
-            args: None,
-            ..
-        } = factor
-        else {
+        let TableFactor::Table { name, alias, args: None, .. } = factor else {
             return ControlFlow::Continue(());
         };
         if as_path(name).is_some() {
@@ -229,37 +194,22 @@ fn isolate(cte: &mut Cte, columns: Vec<TableAliasColumnDef>) {
     let outer = select_all(table(name.clone()));
     let body = std::mem::replace(&mut cte.query, Box::new(outer));
     let inner = Cte {
-        alias: TableAlias {
-            columns,
-            ..named(name)
-        },
+        alias: TableAlias { columns, ..named(name) },
         query: body,
         from: None,
         materialized: None,
         closing_paren_token: AttachedToken::empty(),
     };
-    cte.query.with = Some(With {
-        with_token: AttachedToken::empty(),
-        recursive: true,
-        cte_tables: vec![inner],
-    });
+    cte.query.with =
+        Some(With { with_token: AttachedToken::empty(), recursive: true, cte_tables: vec![inner] });
 }
 
 fn quoted(name: &str, at: &Ident) -> Ident {
-    Ident {
-        value: name.to_string(),
-        quote_style: Some('"'),
-        span: at.span,
-    }
+    Ident { value: name.to_string(), quote_style: Some('"'), span: at.span }
 }
 
 fn named(name: Ident) -> TableAlias {
-    TableAlias {
-        explicit: true,
-        name,
-        columns: Vec::new(),
-        at: None,
-    }
+    TableAlias { explicit: true, name, columns: Vec::new(), at: None }
 }
 
 fn table(name: Ident) -> TableFactor {
@@ -289,10 +239,7 @@ pub(super) fn select_all(relation: TableFactor) -> Query {
         projection: vec![SelectItem::Wildcard(WildcardAdditionalOptions::default())],
         exclude: None,
         into: None,
-        from: vec![TableWithJoins {
-            relation,
-            joins: Vec::new(),
-        }],
+        from: vec![TableWithJoins { relation, joins: Vec::new() }],
         lateral_views: Vec::new(),
         prewhere: None,
         selection: None,

@@ -1,5 +1,6 @@
 //! CREATE TABLE in all its forms, and CREATE VIEW.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::datatypes::{Schema, SchemaRef};
@@ -14,6 +15,7 @@ use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::tokenizer::{Token, Tokenizer};
 
 use super::names::{normalized, span_of_name, table_name};
+use super::outputs::names;
 use super::provider::Binder;
 use super::relation::rename;
 use super::statements::{Context, ours};
@@ -32,10 +34,8 @@ impl Context<'_> {
     pub(super) fn external_table(&self, table: &ExternalTableAst) -> Result<Statement> {
         let columns = columns(&self.binder(), &table.columns, &table.constraints)?;
         if table.format.is_none() && table.locations.is_empty() {
-            return Err(
-                PlannerError::syntax("an external table needs STORED AS and LOCATION")
-                    .with_span(span_of_name(&table.name)),
-            );
+            return Err(PlannerError::syntax("an external table needs STORED AS and LOCATION")
+                .with_span(span_of_name(&table.name)));
         }
         Ok(Statement::CreateExternalTable(CreateExternalTable {
             name: table_name(&table.name)?,
@@ -71,11 +71,9 @@ impl Context<'_> {
         mut options: Vec<(String, String)>,
     ) -> Result<Statement> {
         if create.query.is_some() {
-            return Err(
-                PlannerError::not_supported("CREATE TABLE … WITH ('connector' = …) AS")
-                    .with_hint("create the table first, then INSERT INTO it".to_string())
-                    .with_span(span_of_name(&create.name)),
-            );
+            return Err(PlannerError::not_supported("CREATE TABLE … WITH ('connector' = …) AS")
+                .with_hint("create the table first, then INSERT INTO it".to_string())
+                .with_span(span_of_name(&create.name)));
         }
         let columns = columns(&self.binder(), &create.columns, &create.constraints)?;
         let mut take = |key: &str| {
@@ -113,18 +111,16 @@ impl Context<'_> {
         let mut columns = columns(&binder, &create.columns, &create.constraints)?;
         let query = match &create.query {
             None if create.columns.is_empty() => {
-                return Err(
-                    PlannerError::syntax("a table needs columns, a query or a connector")
-                        .with_span(span_of_name(&create.name)),
-                );
+                return Err(PlannerError::syntax("a table needs columns, a query or a connector")
+                    .with_span(span_of_name(&create.name)));
             }
             None => None,
             Some(query) => {
                 let plan = binder.bind(binder.prepare(query.as_ref().clone(), self.parameters)?)?;
-                let plan = if create.columns.is_empty() {
-                    plan
-                } else {
-                    cast_to(plan, &columns.schema)?
+                let name = create.name.to_string();
+                let plan = match create.columns.is_empty() {
+                    true => ours(rename(&name, plan.clone(), unique(names(query, plan.schema()))))?,
+                    false => cast_to(plan, &columns.schema)?,
                 };
                 let query = binder.finish(plan)?;
                 if create.columns.is_empty() {
@@ -154,10 +150,7 @@ impl Context<'_> {
                 create.external || create.location.is_some() || create.file_format.is_some(),
                 "this form of CREATE TABLE",
             ),
-            (
-                create.like.is_some() || create.clone.is_some(),
-                "CREATE TABLE … LIKE or CLONE",
-            ),
+            (create.like.is_some() || create.clone.is_some(), "CREATE TABLE … LIKE or CLONE"),
             (
                 create.partition_by.is_some() || (partitioned && !connector),
                 "PARTITION BY in CREATE TABLE",
@@ -168,15 +161,9 @@ impl Context<'_> {
                     || create.clustered_by.is_some(),
                 "clustering",
             ),
-            (
-                create.inherits.is_some() || create.partition_of.is_some(),
-                "table inheritance",
-            ),
+            (create.inherits.is_some() || create.partition_of.is_some(), "table inheritance"),
             (create.on_commit.is_some(), "ON COMMIT"),
-            (
-                create.primary_key.is_some(),
-                "PRIMARY KEY after the columns (write it among them)",
-            ),
+            (create.primary_key.is_some(), "PRIMARY KEY after the columns (write it among them)"),
             (create.comment.is_some(), "COMMENT on a table"),
             (
                 create.dynamic || create.iceberg || create.snapshot || create.transient,
@@ -213,8 +200,10 @@ impl Context<'_> {
         let plan = binder.bind(binder.prepare(create.query.as_ref().clone(), &[])?)?;
         let columns: Vec<String> = create.columns.iter().map(|c| normalized(&c.name)).collect();
         let name = table_name(&create.name)?;
-        let plan = ours(rename(&name.to_string(), plan, columns.clone()))?;
-        unique_names(plan.schema()).map_err(|e| e.with_span(span))?;
+        let shown =
+            if columns.is_empty() { names(&create.query, plan.schema()) } else { columns.clone() };
+        unique_names(&shown).map_err(|e| e.with_span(span))?;
+        let plan = ours(rename(&name.to_string(), plan, shown))?;
         let plan = ours(binder.rewriter.analyze(plan))?;
         Ok(Statement::CreateView(CreateView {
             name,
@@ -228,27 +217,34 @@ impl Context<'_> {
     }
 }
 
-fn unique_names(schema: &DFSchema) -> Result<()> {
-    let mut seen = std::collections::HashSet::new();
-    match schema
-        .fields()
-        .iter()
-        .find(|field| !seen.insert(field.name()))
-    {
+fn unique_names(names: &[String]) -> Result<()> {
+    let mut seen = HashSet::new();
+    match names.iter().find(|name| !seen.insert(name.as_str())) {
         None => Ok(()),
-        Some(field) => Err(
-            PlannerError::name(format!("column {} appears twice", field.name()))
-                .with_hint("give the columns different names with AS".to_string()),
-        ),
+        Some(name) => Err(PlannerError::name(format!("column {name} appears twice"))
+            .with_hint("give the columns different names with AS".to_string())),
     }
+}
+
+/// The names with `_1`, `_2`, … after those that came before.
+fn unique(names: Vec<String>) -> Vec<String> {
+    let mut seen: HashSet<String> = HashSet::new();
+    let distinct = names.into_iter().map(|name| {
+        let numbered = (1..).map(|n| format!("{name}_{n}"));
+        let free = std::iter::once(name.clone())
+            .chain(numbered)
+            .find(|candidate| !seen.contains(candidate));
+        let free = free.unwrap_or(name);
+        seen.insert(free.clone());
+        free
+    });
+    distinct.collect()
 }
 
 /// The text after the first AS outside parentheses: the query in `CREATE VIEW v (a, b) AS query`.
 fn text_after_as(sql: &str) -> Option<String> {
     let dialect = datafusion_sql::sqlparser::dialect::GenericDialect;
-    let tokens = Tokenizer::new(&dialect, sql)
-        .tokenize_with_location()
-        .ok()?;
+    let tokens = Tokenizer::new(&dialect, sql).tokenize_with_location().ok()?;
     let mut depth = 0_i32;
     let at = tokens.iter().find(|token| match &token.token {
         Token::LParen => {
@@ -285,10 +281,8 @@ fn columns(
                     let schema = DFSchema::empty();
                     let sql = binder.sql();
                     let value = sql.sql_to_expr(expr.clone(), &schema, &mut PlannerContext::new());
-                    defaults.push((
-                        normalized(&def.name),
-                        ours(value).map_err(|e| e.with_span(span))?,
-                    ));
+                    defaults
+                        .push((normalized(&def.name), ours(value).map_err(|e| e.with_span(span))?));
                 }
                 other => {
                     return Err(
@@ -302,11 +296,8 @@ fn columns(
         .map_err(|e| e.with_span(defs.first().and_then(|def| span_of(def.name.span))))?;
     let schema = with_keys_not_null(schema, &keys);
     let df_schema = Arc::new(ours(DFSchema::try_from(Arc::clone(&schema)))?);
-    let declared = ours(
-        binder
-            .sql()
-            .new_constraint_from_table_constraints(constraints, &df_schema),
-    )?;
+    let declared =
+        ours(binder.sql().new_constraint_from_table_constraints(constraints, &df_schema))?;
     keys.extend(declared.iter().cloned());
     Ok(Columns {
         schema: with_keys_not_null(schema.as_ref().clone(), &keys),
@@ -338,20 +329,11 @@ fn cast_to(plan: LogicalPlan, schema: &SchemaRef) -> Result<LogicalPlan> {
             columns.len()
         )));
     }
-    let exprs = columns
-        .into_iter()
-        .zip(schema.fields())
-        .map(|(column, field)| {
-            Ok(Expr::Column(column)
-                .cast_to(field.data_type(), plan.schema())?
-                .alias(field.name()))
-        });
+    let exprs = columns.into_iter().zip(schema.fields()).map(|(column, field)| {
+        Ok(Expr::Column(column).cast_to(field.data_type(), plan.schema())?.alias(field.name()))
+    });
     let exprs = ours(exprs.collect::<datafusion_common::Result<Vec<Expr>>>())?;
-    ours(
-        LogicalPlanBuilder::from(plan)
-            .project(exprs)
-            .and_then(LogicalPlanBuilder::build),
-    )
+    ours(LogicalPlanBuilder::from(plan).project(exprs).and_then(LogicalPlanBuilder::build))
 }
 
 /// The options of `WITH (key = value, …)`; keys are lower-case.
@@ -368,9 +350,7 @@ fn options(options: &CreateTableOptions) -> Result<Vec<(String, String)>> {
             SqlOption::KeyValue { key, value } => {
                 Ok((key.value.to_lowercase(), option_value(value)?))
             }
-            other => Err(PlannerError::not_supported(format!(
-                "the table option {other}"
-            ))),
+            other => Err(PlannerError::not_supported(format!("the table option {other}"))),
         })
         .collect()
 }
@@ -381,10 +361,8 @@ fn option_value(value: &ast::Expr) -> Result<String> {
             Value::SingleQuotedString(text) | Value::DoubleQuotedString(text) => Ok(text.clone()),
             Value::Number(number, _) => Ok(number.clone()),
             Value::Boolean(on) => Ok(on.to_string()),
-            other => Err(
-                PlannerError::invalid(format!("{other} is not the value of an option"))
-                    .with_span(span_of(value.span)),
-            ),
+            other => Err(PlannerError::invalid(format!("{other} is not the value of an option"))
+                .with_span(span_of(value.span))),
         },
         ast::Expr::Identifier(ident) => Ok(ident.value.clone()),
         other => Ok(other.to_string()),

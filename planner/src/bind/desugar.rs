@@ -5,7 +5,8 @@ use std::ops::ControlFlow;
 
 use datafusion_sql::sqlparser::ast::{
     Expr, Fetch, Join, JoinOperator, LimitClause, ObjectNamePart, OrderBy, OrderByExpr,
-    OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, Value, VisitMut, VisitorMut,
+    OrderByKind, Query, Select, SelectFlavor, SelectItem, SetExpr, TableFactor, Value, VisitMut,
+    VisitorMut, WildcardAdditionalOptions,
 };
 
 use super::names::{as_path, span_of_name};
@@ -36,6 +37,11 @@ impl VisitorMut for Desugar<'_> {
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<PlannerError> {
+        // `FROM t` alone means `SELECT * FROM t`.
+        if select.flavor == SelectFlavor::FromFirstNoSelect {
+            select.projection = vec![SelectItem::Wildcard(WildcardAdditionalOptions::default())];
+            select.flavor = SelectFlavor::Standard;
+        }
         for from in &mut select.from {
             plain_joins(&mut from.joins);
         }
@@ -44,17 +50,11 @@ impl VisitorMut for Desugar<'_> {
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<PlannerError> {
         match factor {
-            TableFactor::NestedJoin {
-                table_with_joins, ..
-            } => plain_joins(&mut table_with_joins.joins),
-            TableFactor::Table {
-                name, args: None, ..
-            } if as_path(name).is_none() => {
-                if name
-                    .0
-                    .iter()
-                    .any(|part| matches!(part, ObjectNamePart::Function(_)))
-                {
+            TableFactor::NestedJoin { table_with_joins, .. } => {
+                plain_joins(&mut table_with_joins.joins)
+            }
+            TableFactor::Table { name, args: None, .. } if as_path(name).is_none() => {
+                if name.0.iter().any(|part| matches!(part, ObjectNamePart::Function(_))) {
                     let error =
                         PlannerError::not_supported("a function as a part of a table's name");
                     return ControlFlow::Break(error.with_span(span_of_name(name)));
@@ -73,10 +73,7 @@ impl VisitorMut for Desugar<'_> {
             return ControlFlow::Continue(());
         };
         let number = name.strip_prefix('$').and_then(|n| n.parse::<usize>().ok());
-        match number
-            .and_then(|n| n.checked_sub(1))
-            .and_then(|n| self.parameters.get(n))
-        {
+        match number.and_then(|n| n.checked_sub(1)).and_then(|n| self.parameters.get(n)) {
             Some(parameter) => {
                 *expr = Expr::Nested(Box::new(parameter.0.clone()));
                 ControlFlow::Continue(())
@@ -98,12 +95,7 @@ fn stop(result: Result<()>) -> ControlFlow<PlannerError> {
 
 /// `FETCH FIRST n ROWS ONLY` → `LIMIT n`.
 fn limit(query: &mut Query) -> Result<()> {
-    let Some(Fetch {
-        with_ties,
-        percent,
-        quantity,
-    }) = query.fetch.take()
-    else {
+    let Some(Fetch { with_ties, percent, quantity }) = query.fetch.take() else {
         return Ok(());
     };
     if with_ties {
@@ -121,14 +113,9 @@ fn limit(query: &mut Query) -> Result<()> {
                 limit_by: Vec::new(),
             });
         }
-        Some(LimitClause::LimitOffset {
-            limit: limit @ None,
-            ..
-        }) => *limit = Some(rows),
+        Some(LimitClause::LimitOffset { limit: limit @ None, .. }) => *limit = Some(rows),
         Some(_) => {
-            return Err(PlannerError::invalid(
-                "a query has LIMIT or FETCH, not both",
-            ));
+            return Err(PlannerError::invalid("a query has LIMIT or FETCH, not both"));
         }
     }
     Ok(())
@@ -161,20 +148,14 @@ fn order_by_all(query: &mut Query) -> Result<()> {
                 .with_hint("list the columns: ORDER BY 1, 2".to_string()));
         }
     };
-    let by = (1..=columns).map(|n| OrderByExpr {
-        expr: number(n),
-        options: *options,
-        with_fill: None,
-    });
+    let by =
+        (1..=columns).map(|n| OrderByExpr { expr: number(n), options: *options, with_fill: None });
     *kind = OrderByKind::Expressions(by.collect());
     Ok(())
 }
 
 fn is_one_column(item: &SelectItem) -> bool {
-    matches!(
-        item,
-        SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. }
-    )
+    matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. })
 }
 
 fn plain_joins(joins: &mut [Join]) {

@@ -9,7 +9,11 @@ use crate::parse::{ParsedStatement, tokens_of};
 use crate::suggest::did_you_mean;
 
 /// Adds place and suggestions to an error of a statement.
-pub(super) fn complete(mut error: PlannerError, statement: &ParsedStatement, functions: &Functions) -> PlannerError {
+pub(super) fn complete(
+    mut error: PlannerError,
+    statement: &ParsedStatement,
+    functions: &Functions,
+) -> PlannerError {
     let Some(subject) = error.subject.clone() else { return error };
     if error.hint.is_none() && error.message.starts_with("function ") {
         let names = functions.names();

@@ -19,10 +19,7 @@ pub(super) fn span_of_name(name: &ObjectName) -> Option<Span> {
     let ident = name.0.first().and_then(ObjectNamePart::as_ident)?;
     let last = name.0.last().and_then(ObjectNamePart::as_ident)?;
     let (start, end) = (span_of(ident.span)?, span_of(last.span)?);
-    Some(Span {
-        start: start.start,
-        end: end.end,
-    })
+    Some(Span { start: start.start, end: end.end })
 }
 
 /// The path in `FROM 'path'`: a name of one part in single quotes.
@@ -37,11 +34,8 @@ pub(super) fn as_path(name: &ObjectName) -> Option<&str> {
 
 /// A name of one to three parts.
 pub(super) fn table_name(name: &ObjectName) -> Result<TableName> {
-    let parts: Option<Vec<String>> = name
-        .0
-        .iter()
-        .map(|part| part.as_ident().map(normalized))
-        .collect();
+    let parts: Option<Vec<String>> =
+        name.0.iter().map(|part| part.as_ident().map(normalized)).collect();
     match parts.as_deref() {
         Some([table]) => Ok(TableName::bare(table)),
         Some([schema, table]) => Ok(TableName::partial(schema, table)),
@@ -50,13 +44,9 @@ pub(super) fn table_name(name: &ObjectName) -> Result<TableName> {
             schema: Some(schema.clone()),
             table: table.clone(),
         }),
-        _ => Err(
-            PlannerError::name(format!("{name} is not the name of a table"))
-                .with_hint(
-                    "a table's name has one to three parts: catalog.schema.table".to_string(),
-                )
-                .with_span(span_of_name(name)),
-        ),
+        _ => Err(PlannerError::name(format!("{name} is not the name of a table"))
+            .with_hint("a table's name has one to three parts: catalog.schema.table".to_string())
+            .with_span(span_of_name(name))),
     }
 }
 

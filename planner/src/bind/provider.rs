@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion_common::config::ConfigOptions;
-use datafusion_common::{DFSchema, Result, TableReference};
+use datafusion_common::{DFSchema, DataFusionError, Result, SchemaError, TableReference};
 use datafusion_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner, TypePlanner};
 use datafusion_expr::simplify::SimplifyContext;
 use datafusion_expr::{
@@ -16,6 +16,7 @@ use datafusion_sql::planner::SqlToRel;
 use datafusion_sql::sqlparser::ast::{Query, Statement as SqlStatement};
 
 use super::names::looks_like_path;
+use super::outputs::{names, rename_clashes};
 use super::relation::{Relations, rename};
 use super::sharing::SharedRegistry;
 use super::sources::{ViewSource, WorkTableSource};
@@ -52,19 +53,15 @@ pub(super) struct Binder<'a> {
 
 impl<'a> Binder<'a> {
     pub(super) fn new(planner: &'a Planner, catalog: &'a dyn Catalog) -> Self {
-        let now = planner
-            .options
-            .now
-            .unwrap_or_else(std::time::SystemTime::now);
+        let now = planner.options.now.unwrap_or_else(std::time::SystemTime::now);
         let rewriter = Arc::new(Rewriter::new(
             Arc::clone(&planner.config),
             Arc::clone(&planner.functions),
             now,
         ));
         let registry = SharedRegistry::new(Arc::clone(&rewriter));
-        let relations: Vec<Arc<dyn RelationPlanner>> = vec![Arc::new(Relations {
-            registry: registry.clone(),
-        })];
+        let relations: Vec<Arc<dyn RelationPlanner>> =
+            vec![Arc::new(Relations { registry: registry.clone() })];
         let time_zone = planner.options.time_zone.as_deref().unwrap_or("UTC").into();
         Binder {
             types: Arc::new(Types { time_zone }),
@@ -83,10 +80,15 @@ impl<'a> Binder<'a> {
     }
 
     /// The plan of a statement that the library knows, whose tree has been prepared.
-    pub(super) fn bind_sql(&self, statement: SqlStatement) -> crate::Result<LogicalPlan> {
-        self.sql()
-            .sql_statement_to_plan(statement)
-            .map_err(translate)
+    pub(super) fn bind_sql(&self, mut statement: SqlStatement) -> crate::Result<LogicalPlan> {
+        match self.sql().sql_statement_to_plan(statement.clone()) {
+            Err(error) if clashes(&error) => {
+                // Shared plans of the first attempt have no readers: they are dropped in the end.
+                rename_clashes(&mut statement);
+                self.sql().sql_statement_to_plan(statement).map_err(|_| translate(error))
+            }
+            result => result.map_err(translate),
+        }
     }
 
     pub(super) fn sql(&self) -> SqlToRel<'_, Self> {
@@ -107,15 +109,15 @@ impl<'a> Binder<'a> {
         let known = self.catalog.table_names();
         let hint = did_you_mean(&name.to_string(), known.iter().map(String::as_str))
             .or_else(|| did_you_mean(&name.table, known.iter().map(String::as_str)));
-        Err(PlannerError::name(format!("table {name} does not exist")).about(name.table.as_str()).with_hint(hint))
+        Err(PlannerError::name(format!("table {name} does not exist"))
+            .about(name.table.as_str())
+            .with_hint(hint))
     }
 
     fn view(&self, name: &TableName, view: &ViewDefinition) -> crate::Result<Arc<dyn TableSource>> {
         let depth = self.view_depth.get();
         if depth >= MAX_VIEW_DEPTH {
-            return Err(PlannerError::invalid(format!(
-                "view {name} refers to itself"
-            )));
+            return Err(PlannerError::invalid(format!("view {name} refers to itself")));
         }
         self.view_depth.set(depth + 1);
         let plan = self.view_plan(name, view);
@@ -123,7 +125,11 @@ impl<'a> Binder<'a> {
         // Places in the view's text mean nothing in the statement's.
         let plan = plan.map_err(|error| {
             let known = error.message.starts_with("view ");
-            let message = if known { error.message.clone() } else { format!("view {name} is broken: {}", error.message) };
+            let message = if known {
+                error.message.clone()
+            } else {
+                format!("view {name} is broken: {}", error.message)
+            };
             PlannerError { span: None, subject: None, message, ..error }
         })?;
         Ok(Arc::new(ViewSource::new(plan)))
@@ -136,8 +142,12 @@ impl<'a> Binder<'a> {
         }
         match statements.pop().map(|statement| statement.ast) {
             Some(Ast::Query(query)) if statements.is_empty() => {
-                let plan = self.bind(self.prepare(*query, &[])?)?;
-                rename(&name.to_string(), plan, view.columns.clone()).map_err(translate)
+                let plan = self.bind(self.prepare(query.as_ref().clone(), &[])?)?;
+                let names = match view.columns.as_slice() {
+                    [] => names(&query, plan.schema()),
+                    columns => columns.to_vec(),
+                };
+                rename(&name.to_string(), plan, names).map_err(translate)
             }
             _ => Err(PlannerError::invalid("its definition is not one query")),
         }
@@ -152,9 +162,7 @@ impl<'a> Binder<'a> {
             .with_query_execution_start_time(self.rewriter.now())
             .build();
         let simplifier = ExprSimplifier::new(context);
-        args.into_iter()
-            .map(|arg| simplifier.simplify(simplifier.coerce(arg, &schema)?))
-            .collect()
+        args.into_iter().map(|arg| simplifier.simplify(simplifier.coerce(arg, &schema)?)).collect()
     }
 
     fn table_function(&self, name: &str, args: Vec<Expr>) -> Result<Arc<dyn TableSource>> {
@@ -162,17 +170,32 @@ impl<'a> Binder<'a> {
         if let Some(source) = self.catalog.table_function(name, &args).map_err(carry)? {
             return Ok(source);
         }
-        if matches!(
-            name,
-            "read_parquet" | "read_csv" | "read_json" | "read_arrow"
-        ) && let [Expr::Literal(path, _)] = args.as_slice()
+        if matches!(name, "read_parquet" | "read_csv" | "read_json" | "read_arrow")
+            && let [Expr::Literal(path, _)] = args.as_slice()
             && let Some(Some(path)) = path.try_as_str()
         {
             return self.catalog.path(path).map_err(carry);
         }
         let known = self.catalog.table_function_names();
         let hint = did_you_mean(name, known.iter().map(String::as_str));
-        Err(carry(PlannerError::name(format!("table function {name} does not exist")).about(name).with_hint(hint)))
+        Err(carry(
+            PlannerError::name(format!("table function {name} does not exist"))
+                .about(name)
+                .with_hint(hint),
+        ))
+    }
+}
+
+/// Whether binding failed because two output columns have the same name.
+fn clashes(error: &DataFusionError) -> bool {
+    match error.find_root() {
+        DataFusionError::Plan(message) => message.contains("require unique expression names"),
+        DataFusionError::SchemaError(error, _) => matches!(
+            **error,
+            SchemaError::DuplicateQualifiedField { .. }
+                | SchemaError::DuplicateUnqualifiedField { .. }
+        ),
+        _ => false,
     }
 }
 

@@ -46,24 +46,13 @@ impl Visitor for Refuse {
             (!select.distribute_by.is_empty(), "DISTRIBUTE BY", span),
             (!select.sort_by.is_empty(), "SORT BY", span),
             (!select.lateral_views.is_empty(), "LATERAL VIEW", span),
+            (select.value_table_mode.is_some(), "SELECT AS STRUCT or AS VALUE", span),
             (
-                select.value_table_mode.is_some(),
-                "SELECT AS STRUCT or AS VALUE",
-                span,
-            ),
-            (
-                select
-                    .select_modifiers
-                    .as_ref()
-                    .is_some_and(|m| m.is_any_set()),
+                select.select_modifiers.as_ref().is_some_and(|m| m.is_any_set()),
                 "this modifier of SELECT",
                 span,
             ),
-            (
-                select.into.is_some(),
-                "SELECT INTO (write CREATE TABLE … AS)",
-                span,
-            ),
+            (select.into.is_some(), "SELECT INTO (write CREATE TABLE … AS)", span),
         ])?;
         for join in select.from.iter().flat_map(|from| &from.joins) {
             refuse_join(&join.join_operator, join.relation.span())?;
@@ -88,11 +77,7 @@ impl Visitor for Refuse {
             } => check(&[
                 (sample.is_some(), "TABLESAMPLE", span),
                 (version.is_some(), "FOR SYSTEM_TIME AS OF", span),
-                (
-                    !with_hints.is_empty(),
-                    "a hint WITH (…) after a table",
-                    span,
-                ),
+                (!with_hints.is_empty(), "a hint WITH (…) after a table", span),
                 (!index_hints.is_empty(), "an index hint", span),
                 (!partitions.is_empty(), "PARTITION after a table", span),
                 (json_path.is_some(), "a JSON path after a table", span),
@@ -106,20 +91,14 @@ impl Visitor for Refuse {
             TableFactor::Derived { sample, .. } => {
                 check(&[(sample.is_some(), "TABLESAMPLE", span)])
             }
-            TableFactor::Function {
-                with_ordinality, ..
-            } => check(&[(*with_ordinality, "WITH ORDINALITY", span)]),
-            TableFactor::UNNEST {
-                with_ordinality,
-                with_offset,
-                ..
-            } => check(&[
+            TableFactor::Function { with_ordinality, .. } => {
+                check(&[(*with_ordinality, "WITH ORDINALITY", span)])
+            }
+            TableFactor::UNNEST { with_ordinality, with_offset, .. } => check(&[
                 (*with_ordinality, "WITH ORDINALITY", span),
                 (*with_offset, "WITH OFFSET", span),
             ]),
-            TableFactor::NestedJoin {
-                table_with_joins, ..
-            } => {
+            TableFactor::NestedJoin { table_with_joins, .. } => {
                 for join in &table_with_joins.joins {
                     refuse_join(&join.join_operator, join.relation.span())?;
                 }

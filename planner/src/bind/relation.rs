@@ -38,13 +38,8 @@ pub(super) fn sharing_alias(
 
 fn marked(alias: &TableAlias) -> Option<(&str, Sharing)> {
     let name = alias.name.value.as_str();
-    let candidate = name
-        .strip_prefix(CANDIDATE)
-        .map(|name| (name, Sharing::Candidate));
-    candidate.or_else(|| {
-        name.strip_prefix(FORCED)
-            .map(|name| (name, Sharing::Forced))
-    })
+    let candidate = name.strip_prefix(CANDIDATE).map(|name| (name, Sharing::Candidate));
+    candidate.or_else(|| name.strip_prefix(FORCED).map(|name| (name, Sharing::Forced)))
 }
 
 /// See the module.
@@ -60,45 +55,31 @@ impl RelationPlanner for Relations {
         context: &mut dyn RelationPlannerContext,
     ) -> Result<RelationPlanning> {
         match relation {
-            TableFactor::Table {
-                ref name,
-                args: None,
-                ref alias,
-                ..
-            } if as_path(name).is_some() => {
+            TableFactor::Table { ref name, args: None, ref alias, .. }
+                if as_path(name).is_some() =>
+            {
                 let path = as_path(name).unwrap_or_default();
                 let source = context.context_provider().get_table_source(path_reference(path));
-                let source = source.map_err(|e| carry(translate(e).with_span(span_of_name(name)).about(path)))?;
+                let source = source
+                    .map_err(|e| carry(translate(e).with_span(span_of_name(name)).about(path)))?;
                 let plan =
                     LogicalPlanBuilder::scan(TableReference::bare(stem(path)), source, None)?
                         .build()?;
-                Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(
-                    plan,
-                    alias.clone(),
-                ))))
+                Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, alias.clone()))))
             }
-            TableFactor::Derived {
-                lateral,
-                subquery,
-                alias: Some(alias),
-                sample,
-            } => match marked(&alias) {
-                Some((name, sharing)) => {
-                    let plan = self.shared(name, sharing, subquery, &alias, context)?;
-                    Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(
-                        plan, None,
-                    ))))
+            TableFactor::Derived { lateral, subquery, alias: Some(alias), sample } => {
+                match marked(&alias) {
+                    Some((name, sharing)) => {
+                        let plan = self.shared(name, sharing, subquery, &alias, context)?;
+                        Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, None))))
+                    }
+                    None => {
+                        let original =
+                            TableFactor::Derived { lateral, subquery, alias: Some(alias), sample };
+                        Ok(RelationPlanning::Original(Box::new(original)))
+                    }
                 }
-                None => {
-                    let original = TableFactor::Derived {
-                        lateral,
-                        subquery,
-                        alias: Some(alias),
-                        sample,
-                    };
-                    Ok(RelationPlanning::Original(Box::new(original)))
-                }
-            },
+            }
             other => Ok(RelationPlanning::Original(Box::new(other))),
         }
     }
@@ -113,20 +94,10 @@ impl Relations {
         alias: &TableAlias,
         context: &mut dyn RelationPlannerContext,
     ) -> Result<LogicalPlan> {
-        let body = TableFactor::Derived {
-            lateral: false,
-            subquery,
-            alias: None,
-            sample: None,
-        };
+        let body = TableFactor::Derived { lateral: false, subquery, alias: None, sample: None };
         let plan = context.plan(body)?;
-        let names = alias
-            .columns
-            .iter()
-            .map(|c| context.normalize_ident(c.name.clone()))
-            .collect();
-        self.registry
-            .admit(name, sharing, rename(name, plan, names)?)
+        let names = alias.columns.iter().map(|c| context.normalize_ident(c.name.clone())).collect();
+        self.registry.admit(name, sharing, rename(name, plan, names)?)
     }
 }
 
@@ -143,11 +114,8 @@ pub(super) fn rename(relation: &str, plan: LogicalPlan, names: Vec<String>) -> R
             names.len()
         );
     }
-    let exprs: Vec<Expr> = columns
-        .into_iter()
-        .zip(names)
-        .map(|(c, name)| Expr::Column(c).alias(name))
-        .collect();
+    let exprs: Vec<Expr> =
+        columns.into_iter().zip(names).map(|(c, name)| Expr::Column(c).alias(name)).collect();
     LogicalPlanBuilder::from(plan).project(exprs)?.build()
 }
 
@@ -158,9 +126,5 @@ fn stem(path: &str) -> String {
         .map(|name| name.to_string_lossy().into_owned())
         .unwrap_or_default();
     let stem = file.split('.').next().unwrap_or_default();
-    if stem.is_empty() || stem.contains('*') {
-        path.to_string()
-    } else {
-        stem.to_string()
-    }
+    if stem.is_empty() || stem.contains('*') { path.to_string() } else { stem.to_string() }
 }

@@ -32,18 +32,13 @@ pub(crate) struct SharedRegistry {
 
 impl std::fmt::Debug for SharedRegistry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SharedRegistry")
-            .field("plans", &self.plans)
-            .finish_non_exhaustive()
+        f.debug_struct("SharedRegistry").field("plans", &self.plans).finish_non_exhaustive()
     }
 }
 
 impl SharedRegistry {
     pub(crate) fn new(rewriter: Arc<Rewriter>) -> Self {
-        SharedRegistry {
-            rewriter,
-            plans: Arc::default(),
-        }
+        SharedRegistry { rewriter, plans: Arc::default() }
     }
 
     /// Takes all plans out; they are analysed, but not yet optimised.
@@ -70,11 +65,7 @@ impl SharedRegistry {
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         let id = SharedId(plans.len());
         let source = SharedSource::new(id, name.to_string(), Arc::clone(plan.schema().inner()));
-        plans.push(SharedPlan {
-            id,
-            name: name.to_string(),
-            plan,
-        });
+        plans.push(SharedPlan { id, name: name.to_string(), plan });
         let source: Arc<dyn TableSource> = Arc::new(source);
         LogicalPlanBuilder::scan(datafusion_common::TableReference::bare(name), source, None)?
             .build()
@@ -141,18 +132,9 @@ fn outer_columns_resolve(plan: &LogicalPlan) -> Result<bool> {
     let mut tables = HashSet::new();
     let mut outer = Vec::new();
     plan.apply_with_subqueries(|node| {
-        tables.extend(
-            node.schema()
-                .iter()
-                .filter_map(|(qualifier, _)| qualifier.cloned()),
-        );
+        tables.extend(node.schema().iter().filter_map(|(qualifier, _)| qualifier.cloned()));
         for input in node.inputs() {
-            tables.extend(
-                input
-                    .schema()
-                    .iter()
-                    .filter_map(|(qualifier, _)| qualifier.cloned()),
-            );
+            tables.extend(input.schema().iter().filter_map(|(qualifier, _)| qualifier.cloned()));
         }
         node.apply_expressions(|expr| {
             expr.apply(|e| {
@@ -166,17 +148,12 @@ fn outer_columns_resolve(plan: &LogicalPlan) -> Result<bool> {
     // A plan that has an outer column at its own level is correlated whatever the column's table is called.
     let own_level = any_node(plan, |node| any_expr(node, Expr::contains_outer))?;
     Ok(!own_level
-        && outer
-            .iter()
-            .all(|relation| relation.as_ref().is_some_and(|r| tables.contains(r))))
+        && outer.iter().all(|relation| relation.as_ref().is_some_and(|r| tables.contains(r))))
 }
 
 fn has_unique_names(schema: &DFSchema) -> bool {
     let mut seen = HashSet::new();
-    schema
-        .fields()
-        .iter()
-        .all(|field| seen.insert(field.name()))
+    schema.fields().iter().all(|field| seen.insert(field.name()))
 }
 
 /// Whether the predicate holds for a node of the plan, subqueries not included.

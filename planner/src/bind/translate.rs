@@ -27,10 +27,10 @@ pub(crate) fn translate(error: DataFusionError) -> PlannerError {
             }
         }
         DataFusionError::Shared(inner) => plain(&inner),
-        DataFusionError::Collection(errors) => errors.into_iter().next().map_or_else(
-            || PlannerError::internal("an error without a message"),
-            translate,
-        ),
+        DataFusionError::Collection(errors) => errors
+            .into_iter()
+            .next()
+            .map_or_else(|| PlannerError::internal("an error without a message"), translate),
         DataFusionError::SchemaError(error, _) => schema_error(*error),
         other => plain(&other),
     }
@@ -50,10 +50,7 @@ fn diagnosed(diagnostic: &Diagnostic, inner: DataFusionError) -> PlannerError {
 
 fn schema_error(error: SchemaError) -> PlannerError {
     match error {
-        SchemaError::FieldNotFound {
-            field,
-            valid_fields,
-        } => {
+        SchemaError::FieldNotFound { field, valid_fields } => {
             let names: Vec<&str> = valid_fields.iter().map(|c| c.name.as_str()).collect();
             let shown = match &field.relation {
                 Some(relation) => format!("{relation}.{}", field.name),
@@ -61,16 +58,12 @@ fn schema_error(error: SchemaError) -> PlannerError {
             };
             let known = field.relation.as_ref().is_none_or(|r| {
                 valid_fields.iter().any(|c| {
-                    c.relation
-                        .as_ref()
-                        .is_some_and(|v| v.resolved_eq(r) || v.table() == r.table())
+                    c.relation.as_ref().is_some_and(|v| v.resolved_eq(r) || v.table() == r.table())
                 })
             });
             if !known && let Some(relation) = &field.relation {
-                let tables = valid_fields
-                    .iter()
-                    .filter_map(|c| c.relation.as_ref())
-                    .map(|r| r.table());
+                let tables =
+                    valid_fields.iter().filter_map(|c| c.relation.as_ref()).map(|r| r.table());
                 return PlannerError::name(format!(
                     "there is no table or alias {relation} in this part of the query"
                 ))
@@ -78,12 +71,14 @@ fn schema_error(error: SchemaError) -> PlannerError {
             }
             let hint = did_you_mean(&field.name, names.iter().copied())
                 .or_else(|| in_other_case(&field.name, &names));
-            PlannerError::name(format!("column {shown} does not exist")).about(field.name.as_str())
+            PlannerError::name(format!("column {shown} does not exist"))
+                .about(field.name.as_str())
                 .with_hint(hint)
                 .with_detail(columns(&names))
         }
         SchemaError::AmbiguousReference { field } => {
-            PlannerError::name(format!("column {} is ambiguous", field.name)).about(field.name.as_str())
+            PlannerError::name(format!("column {} is ambiguous", field.name))
+                .about(field.name.as_str())
                 .with_hint("write the table or alias before it".to_string())
         }
         SchemaError::DuplicateQualifiedField { qualifier, name } => {
@@ -99,9 +94,7 @@ fn schema_error(error: SchemaError) -> PlannerError {
 
 fn in_other_case(name: &str, names: &[&str]) -> Option<String> {
     let same = names.iter().find(|n| n.eq_ignore_ascii_case(name))?;
-    Some(format!(
-        "unquoted names are read in lower case: write \"{same}\" in double quotes"
-    ))
+    Some(format!("unquoted names are read in lower case: write \"{same}\" in double quotes"))
 }
 
 /// The most columns a detail lists.
@@ -118,10 +111,8 @@ fn columns(names: &[&str]) -> Option<String> {
 }
 
 fn plain(error: &DataFusionError) -> PlannerError {
-        match error {
-        DataFusionError::NotImplemented(message) => {
-            PlannerError::new(ErrorKind::NotSupported, uncapitalised(message))
-        }
+    match error {
+        DataFusionError::NotImplemented(message) => not_implemented(message),
         DataFusionError::Plan(message) => classified(message),
         DataFusionError::SQL(error, _) => PlannerError::syntax(uncapitalised(&error.to_string())),
         DataFusionError::Internal(message) => {
@@ -138,6 +129,14 @@ fn plain(error: &DataFusionError) -> PlannerError {
         }
         other => classified(&other.strip_backtrace()),
     }
+}
+
+fn not_implemented(message: &str) -> PlannerError {
+    if message.contains(" ast node ") {
+        // The rest of the message is a syntax tree.
+        return PlannerError::not_supported("this syntax");
+    }
+    PlannerError::new(ErrorKind::NotSupported, uncapitalised(message))
 }
 
 /// A value that cannot be read as what it should be: the message names it in quotes.
@@ -158,7 +157,11 @@ fn classified(message: &str) -> PlannerError {
         return error;
     }
     let first = message.lines().next().unwrap_or(message);
-    let kind = if first.contains("coerce") || first.contains("type") { ErrorKind::Type } else { ErrorKind::Invalid };
+    let kind = if first.contains("coerce") || first.contains("type") {
+        ErrorKind::Type
+    } else {
+        ErrorKind::Invalid
+    };
     PlannerError::new(kind, uncapitalised(message))
 }
 
@@ -170,30 +173,44 @@ fn unknown_function(message: &str) -> Option<PlannerError> {
 
 /// A call whose arguments fit no signature of the function; the library lists what it tried.
 fn no_signature(message: &str) -> Option<PlannerError> {
-    let Some((_, rest)) = message.split_once("No function matches the given name and argument types '") else {
-        let (name, rest) = message.strip_prefix("Function '")?.split_once("' failed to match any signature")?;
-        let given = rest.split("(DataType: ").nth(1).and_then(|t| t.split(')').next()).unwrap_or("its arguments");
-        return Some(PlannerError::new(ErrorKind::Type, format!("no function matches {name}({given})")).about(name));
+    let Some((_, rest)) =
+        message.split_once("No function matches the given name and argument types '")
+    else {
+        let (name, rest) =
+            message.strip_prefix("Function '")?.split_once("' failed to match any signature")?;
+        let given = rest
+            .split("(DataType: ")
+            .nth(1)
+            .and_then(|t| t.split(')').next())
+            .unwrap_or("its arguments");
+        return Some(
+            PlannerError::new(ErrorKind::Type, format!("no function matches {name}({given})"))
+                .about(name),
+        );
     };
     let (call, rest) = rest.split_once('\'')?;
-    let candidates: Vec<&str> = rest.lines().skip(1).map(str::trim).filter(|l| l.ends_with(')')).collect();
-    let detail = (!candidates.is_empty()).then(|| format!("It can be called as {}.", candidates.join(", ")));
+    let candidates: Vec<&str> =
+        rest.lines().skip(1).map(str::trim).filter(|l| l.ends_with(')')).collect();
+    let detail =
+        (!candidates.is_empty()).then(|| format!("It can be called as {}.", candidates.join(", ")));
     let name = call.split('(').next().unwrap_or(call);
-    let error = PlannerError::new(ErrorKind::Type, format!("no function matches {call}")).with_detail(detail);
+    let error = PlannerError::new(ErrorKind::Type, format!("no function matches {call}"))
+        .with_detail(detail);
     Some(error.about(name).with_hint("a CAST of an argument may help".to_string()))
 }
 
 /// The message with a lower-case start, unless its first word is all capitals, and without a full stop.
 fn uncapitalised(message: &str) -> String {
     // Some messages end in a syntax tree.
-    let message = message.split_once(" { expr: ").map_or(message, |(text, _)| text.rsplit_once(' ').map_or(text, |(t, _)| t));
+    let message = message
+        .split_once(" { expr: ")
+        .map_or(message, |(text, _)| text.rsplit_once(' ').map_or(text, |(t, _)| t));
     let message = message.trim().trim_end_matches('.');
     let mut chars = message.chars();
     match (chars.next(), chars.next()) {
-        (Some(first), Some(second)) if first.is_uppercase() && !second.is_uppercase() => first
-            .to_lowercase()
-            .chain(message.chars().skip(1))
-            .collect(),
+        (Some(first), Some(second)) if first.is_uppercase() && !second.is_uppercase() => {
+            first.to_lowercase().chain(message.chars().skip(1)).collect()
+        }
         _ => message.to_string(),
     }
 }

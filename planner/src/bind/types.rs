@@ -25,9 +25,13 @@ impl TypePlanner for Types {
             SqlType::Datetime(precision) => self.timestamp(*precision, &TimezoneInfo::None),
             SqlType::TimestampNtz(precision) => self.timestamp(*precision, &TimezoneInfo::None),
             SqlType::Float(ExactNumberInfo::None) | SqlType::Double(_) => DataType::Float64,
-            SqlType::Float(ExactNumberInfo::Precision(bits)) if *bits <= REAL_BITS => DataType::Float32,
+            SqlType::Float(ExactNumberInfo::Precision(bits)) if *bits <= REAL_BITS => {
+                DataType::Float32
+            }
             SqlType::Float(ExactNumberInfo::Precision(_)) => DataType::Float64,
-            SqlType::CharacterVarying(_) | SqlType::Character(_) | SqlType::Nvarchar(_) => DataType::Utf8View,
+            SqlType::CharacterVarying(_) | SqlType::Character(_) | SqlType::Nvarchar(_) => {
+                DataType::Utf8View
+            }
             _ => return Ok(None),
         };
         Ok(Some(Arc::new(Field::new("", data_type, true))))
@@ -37,7 +41,11 @@ impl TypePlanner for Types {
 impl Types {
     /// Microseconds, unless the precision asks for nanoseconds.
     fn timestamp(&self, precision: Option<u64>, zone: &TimezoneInfo) -> DataType {
-        let unit = if precision.is_some_and(|p| p > 6) { TimeUnit::Nanosecond } else { TimeUnit::Microsecond };
+        let unit = if precision.is_some_and(|p| p > 6) {
+            TimeUnit::Nanosecond
+        } else {
+            TimeUnit::Microsecond
+        };
         let zone = match zone {
             TimezoneInfo::WithTimeZone | TimezoneInfo::Tz => Some(Arc::clone(&self.time_zone)),
             TimezoneInfo::None | TimezoneInfo::WithoutTimeZone => None,

@@ -55,13 +55,8 @@ impl Script<'_> {
             return Err(self.expected("TO", &next));
         }
         let path = self.string("the quoted path of a file")?;
-        let mut copy = CopyAst {
-            source,
-            path,
-            format: None,
-            options: Vec::new(),
-            partition_by: Vec::new(),
-        };
+        let mut copy =
+            CopyAst { source, path, format: None, options: Vec::new(), partition_by: Vec::new() };
         self.copy_clauses(&mut copy)?;
         Ok(Ast::Copy(Box::new(copy)))
     }
@@ -74,10 +69,7 @@ impl Script<'_> {
                     return Err(self.expected("AS", &next));
                 }
                 copy.format = Some(self.option_text("a format")?.to_lowercase());
-            } else if self
-                .parser
-                .parse_keywords(&[Keyword::PARTITIONED, Keyword::BY])
-            {
+            } else if self.parser.parse_keywords(&[Keyword::PARTITIONED, Keyword::BY]) {
                 copy.partition_by = self.parenthesised_names()?;
             } else if self.parser.peek_token().token == Token::LParen
                 || self.parser.parse_keyword(Keyword::OPTIONS)
@@ -115,10 +107,7 @@ impl Script<'_> {
     /// `(key value, …)` with or without `=`, where every key has one plain value.
     pub(super) fn plain_options(&mut self) -> Result<Vec<(String, String)>> {
         let options = self.option_list()?;
-        options
-            .into_iter()
-            .map(|(key, value)| Ok((key, value.into_text())))
-            .collect()
+        options.into_iter().map(|(key, value)| Ok((key, value.into_text()))).collect()
     }
 
     pub(super) fn parenthesised_names(&mut self) -> Result<Vec<String>> {
@@ -178,9 +167,7 @@ impl CopyAst {
             ("partition_by", OptionValue::List(names)) => self.partition_by = names,
             ("partition_by", OptionValue::Text(name)) => self.partition_by = vec![name],
             ("format" | "partition_by", _) => {
-                return Err(PlannerError::syntax(format!(
-                    "the option {key} needs a value"
-                )));
+                return Err(PlannerError::syntax(format!("the option {key} needs a value")));
             }
             (_, value) => self.options.push((key, value.into_text())),
         }

@@ -34,6 +34,7 @@ pub(super) fn check(ast: &mut Ast) -> Result<()> {
         Ast::Describe(DescribeAst::Query(query)) => check_tree(query.as_mut()),
         Ast::Sql(statement) => check_tree::<SqlStatement>(statement.as_mut()),
         Ast::Describe(DescribeAst::Table(_))
+        | Ast::Table(_)
         | Ast::ExternalTable(_)
         | Ast::Set { .. }
         | Ast::Reset { .. }
@@ -107,13 +108,7 @@ impl Depth {
 }
 
 fn balanced(expr: &Expr) -> bool {
-    matches!(
-        expr,
-        Expr::BinaryOp {
-            op: BinaryOperator::And | BinaryOperator::Or,
-            ..
-        }
-    )
+    matches!(expr, Expr::BinaryOp { op: BinaryOperator::And | BinaryOperator::Or, .. })
 }
 
 struct Balance;
@@ -122,19 +117,11 @@ impl VisitorMut for Balance {
     type Break = std::convert::Infallible;
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Self::Break> {
-        if let Expr::BinaryOp {
-            op: op @ (BinaryOperator::And | BinaryOperator::Or),
-            ..
-        } = expr
-        {
+        if let Expr::BinaryOp { op: op @ (BinaryOperator::And | BinaryOperator::Or), .. } = expr {
             let op = op.clone();
             if chain_length(expr, &op) >= MIN_BALANCED {
                 let mut terms = Vec::new();
-                flatten(
-                    std::mem::replace(expr, Expr::value(Value::Null)),
-                    &op,
-                    &mut terms,
-                );
+                flatten(std::mem::replace(expr, Expr::value(Value::Null)), &op, &mut terms);
                 if let Some(balanced) = join(terms, &op) {
                     *expr = balanced;
                 }
@@ -182,11 +169,9 @@ fn join(terms: Vec<Expr>, op: &BinaryOperator) -> Option<Expr> {
         let mut pairs = level.into_iter();
         while let Some(left) = pairs.next() {
             next.push(match pairs.next() {
-                Some(right) => Expr::BinaryOp {
-                    left: Box::new(left),
-                    op: op.clone(),
-                    right: Box::new(right),
-                },
+                Some(right) => {
+                    Expr::BinaryOp { left: Box::new(left), op: op.clone(), right: Box::new(right) }
+                }
                 None => left,
             });
         }

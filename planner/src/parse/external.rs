@@ -44,16 +44,13 @@ impl Script<'_> {
     pub(super) fn create_external_table(&mut self) -> Result<Ast> {
         self.parser.next_token();
         let or_replace = self.parser.parse_keywords(&[Keyword::OR, Keyword::REPLACE]);
-        let temporary = self
-            .parser
-            .parse_one_of_keywords(&[Keyword::TEMP, Keyword::TEMPORARY])
-            .is_some();
+        let temporary =
+            self.parser.parse_one_of_keywords(&[Keyword::TEMP, Keyword::TEMPORARY]).is_some();
         self.parser
             .expect_keywords(&[Keyword::EXTERNAL, Keyword::TABLE])
             .map_err(|e| self.translate(e))?;
         let if_not_exists =
-            self.parser
-                .parse_keywords(&[Keyword::IF, Keyword::NOT, Keyword::EXISTS]);
+            self.parser.parse_keywords(&[Keyword::IF, Keyword::NOT, Keyword::EXISTS]);
         let name = self.object_name()?;
         let (columns, constraints) = self.parser.parse_columns().map_err(|e| self.translate(e))?;
         let mut table = ExternalTableAst {
@@ -82,10 +79,7 @@ impl Script<'_> {
                 table.format = Some(word.value.to_lowercase());
             } else if self.parser.parse_keyword(Keyword::LOCATION) {
                 table.locations = self.locations()?;
-            } else if self
-                .parser
-                .parse_keywords(&[Keyword::PARTITIONED, Keyword::BY])
-            {
+            } else if self.parser.parse_keywords(&[Keyword::PARTITIONED, Keyword::BY]) {
                 table.partition_columns = self.parenthesised_names()?;
             } else if self
                 .parser

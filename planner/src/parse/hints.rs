@@ -12,14 +12,8 @@ use crate::error::{PlannerError, Result, Span};
 use crate::suggest::did_you_mean;
 
 /// The hints there are.
-const KNOWN: [&str; 6] = [
-    "BROADCAST",
-    "SHUFFLE_HASH",
-    "SHUFFLE_MERGE",
-    "NEST_LOOP",
-    "LEADING",
-    "ROWS",
-];
+const KNOWN: [&str; 6] =
+    ["BROADCAST", "SHUFFLE_HASH", "SHUFFLE_MERGE", "NEST_LOOP", "LEADING", "ROWS"];
 
 /// One optimizer hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,9 +61,7 @@ pub(super) fn collect(tokens: &[TokenWithSpan]) -> Result<Vec<Hint>> {
 fn read(text: &str, block: usize, span: Option<Span>, hints: &mut Vec<Hint>) -> Result<()> {
     let mut rest = text.trim_start_matches(separator);
     while !rest.is_empty() {
-        let end = rest
-            .find(|c: char| !c.is_alphanumeric() && c != '_')
-            .unwrap_or(rest.len());
+        let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
         let (name, after) = rest.split_at(end);
         if name.is_empty() {
             return Err(PlannerError::syntax(format!(
@@ -88,12 +80,7 @@ fn read(text: &str, block: usize, span: Option<Span>, hints: &mut Vec<Hint>) -> 
                 )
                 .with_span(span));
         }
-        hints.push(Hint {
-            name,
-            arguments: arguments.trim().to_string(),
-            block,
-            span,
-        });
+        hints.push(Hint { name, arguments: arguments.trim().to_string(), block, span });
         rest = after.trim_start_matches(separator);
     }
     Ok(())

@@ -68,8 +68,8 @@ impl ParsedStatement {
     /// Whether it is a query (or EXPLAIN of one), that is, whether running it changes nothing.
     pub fn is_query(&self) -> bool {
         match &self.ast {
-            Ast::Query(_) => true,
-            Ast::Explain { inner, .. } => matches!(**inner, Ast::Query(_)),
+            Ast::Query(_) | Ast::Table(_) => true,
+            Ast::Explain { inner, .. } => matches!(**inner, Ast::Query(_) | Ast::Table(_)),
             Ast::Copy(_)
             | Ast::ExternalTable(_)
             | Ast::Set { .. }
@@ -85,6 +85,8 @@ impl ParsedStatement {
 #[derive(Debug, Clone)]
 pub(crate) enum Ast {
     Query(Box<Query>),
+    /// `TABLE t`.
+    Table(ObjectName),
     Explain {
         analyze: bool,
         verbose: bool,

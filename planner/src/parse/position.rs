@@ -19,17 +19,13 @@ impl<'a> LineIndex<'a> {
 
     /// The byte offset of a location; the text's end for locations outside it.
     pub(crate) fn offset(&self, location: Location) -> usize {
-        let Some(&start) = (location.line as usize)
-            .checked_sub(1)
-            .and_then(|line| self.starts.get(line))
+        let Some(&start) =
+            (location.line as usize).checked_sub(1).and_then(|line| self.starts.get(line))
         else {
             return self.text.len();
         };
         let column = (location.column as usize).saturating_sub(1);
-        self.text[start..]
-            .char_indices()
-            .nth(column)
-            .map_or(self.text.len(), |(at, _)| start + at)
+        self.text[start..].char_indices().nth(column).map_or(self.text.len(), |(at, _)| start + at)
     }
 
     /// The location of the text's end.
@@ -42,10 +38,7 @@ impl<'a> LineIndex<'a> {
 /// A token's span as ours; `None` for the parser's "no place".
 pub(crate) fn span_of(span: TokenSpan) -> Option<Span> {
     let pair = |l: Location| (l.line as usize, l.column as usize);
-    (span.start.line > 0).then(|| Span {
-        start: pair(span.start),
-        end: pair(span.end),
-    })
+    (span.start.line > 0).then(|| Span { start: pair(span.start), end: pair(span.end) })
 }
 
 /// The text after a token.
@@ -83,10 +76,7 @@ mod tests {
     #[test]
     fn places_are_split_off_messages() {
         let (text, span) = split_place("Expected: x, found: y at Line: 2, Column: 7");
-        assert_eq!(
-            (text, span),
-            ("Expected: x, found: y", Some(Span::point(2, 7)))
-        );
+        assert_eq!((text, span), ("Expected: x, found: y", Some(Span::point(2, 7))));
         assert_eq!(split_place("no place"), ("no place", None));
     }
 }

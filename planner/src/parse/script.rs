@@ -48,7 +48,8 @@ pub(crate) fn parse_script(sql: &str) -> (Vec<ParsedStatement>, Option<PlannerEr
 
 /// The tokens of a statement that are not white space, with their places in the whole text.
 pub(crate) fn tokens_of(statement: &ParsedStatement) -> Vec<(Token, Span)> {
-    let tokens = Tokenizer::new(&DIALECT, &statement.text).tokenize_with_location().unwrap_or_default();
+    let tokens =
+        Tokenizer::new(&DIALECT, &statement.text).tokenize_with_location().unwrap_or_default();
     let within = |span: &Span| span.start >= statement.span.start && span.end <= statement.span.end;
     let placed = tokens.into_iter().filter_map(|t| Some((t.token, span_of(t.span)?)));
     placed.filter(|(token, span)| within(span) && !matches!(token, Token::Whitespace(_))).collect()
@@ -62,9 +63,7 @@ fn sentence(message: &str) -> String {
     if let Some(first) = message.get_mut(..1) {
         first.make_ascii_lowercase();
     }
-    message
-        .replace(", found: EOF", ", but the text ends here")
-        .replace(", found: ", ", found ")
+    message.replace(", found: EOF", ", but the text ends here").replace(", found: ", ", found ")
 }
 
 /// A token stream with the text it came from; the statement heads are methods in the sibling files.
@@ -80,12 +79,7 @@ impl<'a> Script<'a> {
         let parser = Parser::new(&DIALECT)
             .with_recursion_limit(MAX_NESTING)
             .with_tokens_with_locations(tokens.clone());
-        Script {
-            text,
-            index,
-            tokens,
-            parser,
-        }
+        Script { text, index, tokens, parser }
     }
 
     fn next_statement(&mut self) -> Result<Option<ParsedStatement>> {
@@ -117,41 +111,25 @@ impl<'a> Script<'a> {
         let pair = |l: datafusion_sql::sqlparser::tokenizer::Location| {
             (l.line as usize, l.column as usize)
         };
-        let span = Span {
-            start: pair(start),
-            end: pair(end),
-        };
-        Ok(ParsedStatement {
-            text: Arc::clone(self.text),
-            range,
-            span,
-            hints,
-            ast,
-        })
+        let span = Span { start: pair(start), end: pair(end) };
+        Ok(ParsedStatement { text: Arc::clone(self.text), range, span, hints, ast })
     }
 
     /// The tokens from `first` up to the parser's next one.
     fn tokens_from(&self, first: &TokenWithSpan) -> &[TokenWithSpan] {
-        let from = self
-            .tokens
-            .partition_point(|t| t.span.start < first.span.start);
+        let from = self.tokens.partition_point(|t| t.span.start < first.span.start);
         let next = self.parser.peek_token();
         let to = match next.token {
             Token::EOF => self.tokens.len(),
-            _ => self
-                .tokens
-                .partition_point(|t| t.span.start < next.span.start),
+            _ => self.tokens.partition_point(|t| t.span.start < next.span.start),
         };
         &self.tokens[from..to.max(from)]
     }
 
     /// One statement, without what ends it.
     pub(super) fn statement(&mut self) -> Result<Ast> {
-        let Token::Word(Word {
-            keyword,
-            quote_style: None,
-            value,
-        }) = self.parser.peek_token().token
+        let Token::Word(Word { keyword, quote_style: None, value }) =
+            self.parser.peek_token().token
         else {
             return self.sql();
         };
@@ -162,6 +140,7 @@ impl<'a> Script<'a> {
             Keyword::RESET => self.reset(),
             Keyword::SHOW => self.show(),
             Keyword::DESCRIBE | Keyword::DESC => self.describe(),
+            Keyword::TABLE => self.table(),
             Keyword::CREATE if self.creates_external_table() => self.create_external_table(),
             Keyword::NoKeyword if value.eq_ignore_ascii_case("describe") => self.describe(),
             _ => self.sql(),
@@ -207,12 +186,7 @@ impl<'a> Script<'a> {
         if let Ast::Explain { .. } = inner {
             return Err(PlannerError::not_supported("EXPLAIN of EXPLAIN"));
         }
-        Ok(Ast::Explain {
-            analyze,
-            verbose,
-            format,
-            inner: Box::new(inner),
-        })
+        Ok(Ast::Explain { analyze, verbose, format, inner: Box::new(inner) })
     }
 
     fn explain_flag(&mut self) -> Result<bool> {
@@ -247,11 +221,14 @@ impl<'a> Script<'a> {
             let query = self.parser.parse_query().map_err(|e| self.translate(e))?;
             return Ok(Ast::Describe(DescribeAst::Query(query)));
         }
-        let name = self
-            .parser
-            .parse_object_name(true)
-            .map_err(|e| self.translate(e))?;
+        let name = self.parser.parse_object_name(true).map_err(|e| self.translate(e))?;
         Ok(Ast::Describe(DescribeAst::Table(name)))
+    }
+
+    /// `TABLE t`: all rows of a table.
+    fn table(&mut self) -> Result<Ast> {
+        self.parser.next_token();
+        self.object_name().map(Ast::Table)
     }
 
     /// The text from `first` to the token before the parser's next one, as it was written.
@@ -266,10 +243,7 @@ impl<'a> Script<'a> {
     }
 
     pub(super) fn expect(&mut self, token: &Token) -> Result<()> {
-        self.parser
-            .expect_token(token)
-            .map(|_| ())
-            .map_err(|e| self.translate(e))
+        self.parser.expect_token(token).map(|_| ()).map_err(|e| self.translate(e))
     }
 
     pub(super) fn expected(&self, what: &str, found: &TokenWithSpan) -> PlannerError {
@@ -309,14 +283,11 @@ impl<'a> Script<'a> {
         let pair = |l: datafusion_sql::sqlparser::tokenizer::Location| {
             (l.line as usize, l.column as usize)
         };
-        let at = self
-            .tokens
-            .partition_point(|t| pair(t.span.start) < point.start);
+        let at = self.tokens.partition_point(|t| pair(t.span.start) < point.start);
         match self.tokens.get(at) {
-            Some(token) if pair(token.span.start) == point.start => Span {
-                start: point.start,
-                end: pair(token.span.end),
-            },
+            Some(token) if pair(token.span.start) == point.start => {
+                Span { start: point.start, end: pair(token.span.end) }
+            }
             _ => point,
         }
     }

@@ -26,10 +26,7 @@ impl Script<'_> {
     pub(super) fn set(&mut self) -> Result<Ast> {
         self.parser.next_token();
         if self.peek_is("SESSION")
-            && !matches!(
-                self.parser.peek_nth_token(1).token,
-                Token::Eq | Token::Period
-            )
+            && !matches!(self.parser.peek_nth_token(1).token, Token::Eq | Token::Period)
         {
             self.parser.next_token();
         }
@@ -44,10 +41,7 @@ impl Script<'_> {
             key
         };
         if self.peek_is("DEFAULT")
-            && matches!(
-                self.parser.peek_nth_token(1).token,
-                Token::EOF | Token::SemiColon
-            )
+            && matches!(self.parser.peek_nth_token(1).token, Token::EOF | Token::SemiColon)
         {
             self.parser.next_token();
             return Ok(Ast::Reset { key: Some(key) });
@@ -63,27 +57,19 @@ impl Script<'_> {
             return Ok(Ast::Reset { key: None });
         }
         if self.peek_is("ALL")
-            && matches!(
-                self.parser.peek_nth_token(1).token,
-                Token::EOF | Token::SemiColon
-            )
+            && matches!(self.parser.peek_nth_token(1).token, Token::EOF | Token::SemiColon)
         {
             self.parser.next_token();
             return Ok(Ast::Reset { key: None });
         }
-        Ok(Ast::Reset {
-            key: Some(self.setting_key()?),
-        })
+        Ok(Ast::Reset { key: Some(self.setting_key()?) })
     }
 
     /// `SHOW ALL | TABLES | VIEWS | SCHEMAS | FUNCTIONS | COLUMNS FROM t | CREATE TABLE t | key`.
     pub(super) fn show(&mut self) -> Result<Ast> {
         self.parser.next_token();
         let word = self.parser.peek_token().token.to_string().to_uppercase();
-        let single = matches!(
-            self.parser.peek_nth_token(1).token,
-            Token::EOF | Token::SemiColon
-        );
+        let single = matches!(self.parser.peek_nth_token(1).token, Token::EOF | Token::SemiColon);
         let listing = match word.as_str() {
             "ALL" => Some(ShowAst::All),
             "TABLES" => Some(ShowAst::Tables),
@@ -98,45 +84,27 @@ impl Script<'_> {
         }
         if self.parser.parse_keyword(Keyword::COLUMNS) {
             let next = self.parser.peek_token();
-            if self
-                .parser
-                .parse_one_of_keywords(&[Keyword::FROM, Keyword::IN])
-                .is_none()
-            {
+            if self.parser.parse_one_of_keywords(&[Keyword::FROM, Keyword::IN]).is_none() {
                 return Err(self.expected("FROM", &next));
             }
-            return self
-                .object_name()
-                .map(|name| Ast::Show(ShowAst::Columns(name)));
+            return self.object_name().map(|name| Ast::Show(ShowAst::Columns(name)));
         }
         if self.parser.parse_keyword(Keyword::CREATE) {
             let next = self.parser.peek_token();
-            if self
-                .parser
-                .parse_one_of_keywords(&[Keyword::TABLE, Keyword::VIEW])
-                .is_none()
-            {
+            if self.parser.parse_one_of_keywords(&[Keyword::TABLE, Keyword::VIEW]).is_none() {
                 return Err(self.expected("TABLE or VIEW", &next));
             }
-            return self
-                .object_name()
-                .map(|name| Ast::Show(ShowAst::Create(name)));
+            return self.object_name().map(|name| Ast::Show(ShowAst::Create(name)));
         }
-        self.setting_key()
-            .map(|key| Ast::Show(ShowAst::Setting(key)))
+        self.setting_key().map(|key| Ast::Show(ShowAst::Setting(key)))
     }
 
     pub(super) fn object_name(&mut self) -> Result<ObjectName> {
-        self.parser
-            .parse_object_name(true)
-            .map_err(|e| self.translate(e))
+        self.parser.parse_object_name(true).map_err(|e| self.translate(e))
     }
 
     fn at_end(&self) -> bool {
-        matches!(
-            self.parser.peek_token().token,
-            Token::EOF | Token::SemiColon
-        )
+        matches!(self.parser.peek_token().token, Token::EOF | Token::SemiColon)
     }
 
     /// Whether the next token is this unquoted word (given in upper case).

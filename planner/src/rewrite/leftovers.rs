@@ -18,7 +18,9 @@ pub(super) fn check(plan: &LogicalPlan) -> crate::Result<()> {
         }
         node.apply_expressions(|expr| {
             expr.apply(|e| {
-                if matches!(e, Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_)) && found.is_none() {
+                if matches!(e, Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_))
+                    && found.is_none()
+                {
                     found = Some(error(outer_columns(e).first()));
                 }
                 if let Expr::OuterReferenceColumn(..) = e {
@@ -52,8 +54,14 @@ fn error(outer: Option<&Expr>) -> PlannerError {
         _ => None,
     };
     let pair = |l: datafusion_common::Location| (l.line as usize, l.column as usize);
-    let span = column.and_then(|c| c.spans().first()).map(|s| Span { start: pair(s.start), end: pair(s.end) });
-    let detail = column.map(|c| format!("The subquery depends on the outer column {c} in a way that no join can express yet."));
+    let span = column
+        .and_then(|c| c.spans().first())
+        .map(|s| Span { start: pair(s.start), end: pair(s.end) });
+    let detail = column.map(|c| {
+        format!(
+            "The subquery depends on the outer column {c} in a way that no join can express yet."
+        )
+    });
     PlannerError::not_supported("this subquery")
         .with_detail(detail)
         .with_hint("write it as a join".to_string())

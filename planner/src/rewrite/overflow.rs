@@ -54,7 +54,9 @@ fn binary(left: &Expr, op: Operator, right: &Expr, expr: &Expr) -> Result<Consta
     if !matches!(op, Operator::Plus | Operator::Minus | Operator::Multiply) {
         return Ok(Constant::Other);
     }
-    let (Constant::Integer(a, data_type), Constant::Integer(b, other)) = (value(left)?, value(right)?) else {
+    let (Constant::Integer(a, data_type), Constant::Integer(b, other)) =
+        (value(left)?, value(right)?)
+    else {
         return Ok(Constant::Other);
     };
     if data_type != other {
@@ -72,7 +74,12 @@ fn in_range(value: i128, data_type: DataType, expr: &Expr) -> Result<Constant> {
     match range(&data_type) {
         Some((least, most)) if value < least || value > most => {
             let error = PlannerError::invalid("integer out of range");
-            Err(carry(error.with_detail(format!("{} is not a value of {data_type}.", expr.human_display()))))
+            Err(carry(
+                error.with_detail(format!(
+                    "{} is not a value of {data_type}.",
+                    expr.human_display()
+                )),
+            ))
         }
         Some(_) => Ok(Constant::Integer(value, data_type)),
         None => Ok(Constant::Other),

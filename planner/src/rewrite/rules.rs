@@ -67,8 +67,7 @@ impl Rewriter {
 
     /// Coerces types and checks the plan.
     pub(crate) fn analyze(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
-        self.analyzer
-            .execute_and_check(plan, &self.config.options(), |_, _| {})
+        self.analyzer.execute_and_check(plan, &self.config.options(), |_, _| {})
     }
 
     /// Rewrites an analysed plan.

@@ -28,13 +28,10 @@ pub(crate) fn finish_query(
     plan: LogicalPlan,
     shared: Vec<SharedPlan>,
 ) -> crate::Result<QueryPlan> {
-    let rewritten = rewriter
-        .analyze(plan)
-        .and_then(|plan| rewriter.optimize(plan));
-    let mut query = QueryPlan {
-        plan: rewritten.map_err(translate)?,
-        shared: Vec::new(),
-    };
+    let rewritten = rewriter.analyze(plan).and_then(|plan| rewriter.optimize(plan));
+    let plan = rewritten.map_err(translate)?;
+    let names = plan.schema().fields().iter().map(|field| field.name().clone()).collect();
+    let mut query = QueryPlan { plan, names, shared: Vec::new() };
     for plan in shared.into_iter().rev() {
         if let Some(plan) = narrow(rewriter, &mut query, plan).map_err(translate)? {
             query.shared.insert(0, plan);
@@ -68,11 +65,8 @@ fn narrow(
         .map(|&at| Expr::Column(Column::from(builder.schema().qualified_field(at))))
         .collect();
     let plan = rewriter.optimize(builder.project(narrowed)?.build()?)?;
-    let source: Arc<dyn TableSource> = Arc::new(SharedSource::new(
-        id,
-        name.clone(),
-        Arc::clone(plan.schema().inner()),
-    ));
+    let source: Arc<dyn TableSource> =
+        Arc::new(SharedSource::new(id, name.clone(), Arc::clone(plan.schema().inner())));
     for reader in
         std::iter::once(&mut query.plan).chain(query.shared.iter_mut().map(|s| &mut s.plan))
     {
@@ -84,11 +78,9 @@ fn narrow(
 
 fn scan_of(node: &LogicalPlan, id: SharedId) -> Option<&TableScan> {
     match node {
-        LogicalPlan::TableScan(scan) => scan
-            .source
-            .downcast_ref::<SharedSource>()
-            .filter(|s| s.id() == id)
-            .map(|_| scan),
+        LogicalPlan::TableScan(scan) => {
+            scan.source.downcast_ref::<SharedSource>().filter(|s| s.id() == id).map(|_| scan)
+        }
         _ => None,
     }
 }
@@ -130,13 +122,8 @@ fn filter_of(readers: &[TableScan], schema: &DFSchema) -> Result<Option<Expr>> {
     }
     let mut alternatives: Vec<Expr> = Vec::new();
     for scan in readers {
-        let usable = scan
-            .filters
-            .iter()
-            .filter(|f| !f.is_volatile() && !has_subquery(f));
-        let conditions = usable
-            .map(|f| over(f.clone(), schema))
-            .collect::<Result<Vec<_>>>()?;
+        let usable = scan.filters.iter().filter(|f| !f.is_volatile() && !has_subquery(f));
+        let conditions = usable.map(|f| over(f.clone(), schema)).collect::<Result<Vec<_>>>()?;
         match conjunction(conditions) {
             Some(condition) if !alternatives.contains(&condition) => alternatives.push(condition),
             Some(_) => {}
@@ -164,9 +151,7 @@ fn over(filter: Expr, schema: &DFSchema) -> Result<Expr> {
     let rewritten = filter.transform(|expr| match expr {
         Expr::Column(column) => {
             let at = schema.inner().index_of(&column.name)?;
-            Ok(Transformed::yes(Expr::Column(Column::from(
-                schema.qualified_field(at),
-            ))))
+            Ok(Transformed::yes(Expr::Column(Column::from(schema.qualified_field(at)))))
         }
         other => Ok(Transformed::no(other)),
     })?;
@@ -188,10 +173,7 @@ fn redirect(
             Some(projection) => projection.clone(),
             None => (0..scan.source.schema().fields().len()).collect(),
         };
-        let projection = old
-            .iter()
-            .filter_map(|at| columns.binary_search(at).ok())
-            .collect();
+        let projection = old.iter().filter_map(|at| columns.binary_search(at).ok()).collect();
         let scan = TableScanBuilder::new(scan.table_name.clone(), Arc::clone(source))
             .with_projection(Some(projection))
             .with_filters(scan.filters.clone())

@@ -14,8 +14,8 @@ use datafusion_expr::expr::InSubquery;
 use datafusion_expr::expr_rewriter::NamePreserver;
 use datafusion_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion_expr::{
-    BinaryExpr, Expr, ExprSchemable, Filter, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, exists, lit, not,
-    scalar_subquery, when,
+    BinaryExpr, Expr, ExprSchemable, Filter, LogicalPlan, LogicalPlanBuilder, Operator, Subquery,
+    exists, lit, not, scalar_subquery, when,
 };
 use datafusion_functions_aggregate::expr_fn::count;
 use datafusion_optimizer::decorrelate_predicate_subquery::DecorrelatePredicateSubquery;
@@ -28,7 +28,10 @@ use crate::error::PlannerError;
 pub(super) fn rewrite(plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<LogicalPlan> {
     let rewritten = plan.transform_up_with_subqueries(|node| match node {
         LogicalPlan::Filter(filter) if has_subquery(&filter.predicate) => filter_values(filter),
-        LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Window(_) | LogicalPlan::Sort(_)
+        LogicalPlan::Projection(_)
+        | LogicalPlan::Aggregate(_)
+        | LogicalPlan::Window(_)
+        | LogicalPlan::Sort(_)
             if node.expressions().iter().any(has_subquery) =>
         {
             node_values(node, config)
@@ -100,7 +103,11 @@ fn three_valued(expr: Expr, schema: &DFSchema) -> Result<Expr> {
             let InSubquery { expr, subquery, negated } = in_query;
             let key = subquery.subquery.schema().field(0).is_nullable();
             let positive = Expr::InSubquery(InSubquery::new(expr.clone(), subquery.clone(), false));
-            let value = if key || expr.nullable(schema)? { spell_out(positive, *expr, &subquery, schema)? } else { positive };
+            let value = if key || expr.nullable(schema)? {
+                spell_out(positive, *expr, &subquery, schema)?
+            } else {
+                positive
+            };
             let value = if negated { not(value) } else { value };
             Ok(Transformed::new(value, true, TreeNodeRecursion::Jump))
         }
@@ -116,7 +123,9 @@ fn spell_out(positive: Expr, expr: Expr, subquery: &Subquery, schema: &DFSchema)
     if subquery.outer_ref_columns.is_empty() {
         let rows = |of: Expr| -> Result<Expr> {
             let none: Vec<Expr> = Vec::new();
-            let counted = LogicalPlanBuilder::from(Arc::clone(&query)).aggregate(none, vec![count(of)])?.build()?;
+            let counted = LogicalPlanBuilder::from(Arc::clone(&query))
+                .aggregate(none, vec![count(of)])?
+                .build()?;
             Ok(scalar_subquery(Arc::new(counted)))
         };
         let (all, known) = (rows(lit(1_i64))?, rows(key)?);
@@ -143,7 +152,10 @@ fn outer(expr: Expr, schema: &DFSchema) -> Result<Expr> {
 }
 
 /// Joins the marks of a node's subqueries to its input, and lets the node read them.
-fn node_values(node: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+fn node_values(
+    node: LogicalPlan,
+    config: &dyn OptimizerConfig,
+) -> Result<Transformed<LogicalPlan>> {
     let inputs = node.inputs();
     let [input] = inputs.as_slice() else { return Ok(Transformed::no(node)) };
     let input = (*input).clone();
@@ -163,7 +175,9 @@ fn node_values(node: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transf
         })?;
     }
     let original: Vec<Column> = node.schema().columns();
-    let Some((joined, marks)) = mark(input, &subqueries, config)? else { return Ok(Transformed::no(node)) };
+    let Some((joined, marks)) = mark(input, &subqueries, config)? else {
+        return Ok(Transformed::no(node));
+    };
     let exprs = exprs.into_iter().map(|expr| {
         let name = names.save(&expr);
         let replaced = expr.transform_down(|e| match subqueries.iter().position(|s| *s == e) {
@@ -189,7 +203,8 @@ fn mark(
     config: &dyn OptimizerConfig,
 ) -> Result<Option<(LogicalPlan, Vec<Expr>)>> {
     // The library's rule works on filters: below an OR it makes marks. The OR is taken apart again.
-    let alternatives = subqueries.iter().cloned().fold(lit(false), |all, subquery| all.or(subquery));
+    let alternatives =
+        subqueries.iter().cloned().fold(lit(false), |all, subquery| all.or(subquery));
     let filter = LogicalPlan::Filter(Filter::try_new(alternatives, Arc::new(input))?);
     let rewritten = DecorrelatePredicateSubquery::new().rewrite(filter, config)?.data;
     let filter = match rewritten {

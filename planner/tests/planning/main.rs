@@ -1,5 +1,5 @@
 //! Plans SQL text against a stub catalog and looks at what comes out.
 
 mod smoke;
-mod suites;
 mod stub;
+mod suites;

@@ -53,11 +53,7 @@ impl Catalog for Stub {
     }
 
     fn table_names(&self) -> Vec<String> {
-        self.tables
-            .keys()
-            .chain(self.views.keys())
-            .cloned()
-            .collect()
+        self.tables.keys().chain(self.views.keys()).cloned().collect()
     }
 
     fn table_function(&self, name: &str, args: &[Expr]) -> Result<Option<Arc<dyn TableSource>>> {
@@ -76,10 +72,8 @@ impl Catalog for Stub {
 }
 
 pub fn table(columns: &[(&str, DataType)]) -> Arc<dyn TableSource> {
-    let fields: Vec<Field> = columns
-        .iter()
-        .map(|(name, ty)| Field::new(*name, ty.clone(), true))
-        .collect();
+    let fields: Vec<Field> =
+        columns.iter().map(|(name, ty)| Field::new(*name, ty.clone(), true)).collect();
     Arc::new(Table(Arc::new(Schema::new(fields)), Constraints::default()))
 }
 
@@ -93,21 +87,13 @@ pub fn stub() -> Stub {
     ];
     stub.tables.insert("t".to_string(), table(&columns));
     stub.tables.insert("u".to_string(), table(&columns));
-    let orders = [
-        ("o_id", DataType::Int64),
-        ("customer", DataType::Utf8View),
-        ("placed", DataType::Date32),
-    ];
+    let orders =
+        [("o_id", DataType::Int64), ("customer", DataType::Utf8View), ("placed", DataType::Date32)];
     stub.tables.insert("orders".to_string(), table(&orders));
     stub.tables.insert("s1.orders".to_string(), table(&orders));
-    let view = |sql: &str| ViewDefinition {
-        sql: sql.to_string(),
-        columns: Vec::new(),
-    };
-    stub.views
-        .insert("big".to_string(), view("SELECT id, v FROM t WHERE v > 100"));
-    stub.views
-        .insert("circle".to_string(), view("SELECT * FROM circle"));
+    let view = |sql: &str| ViewDefinition { sql: sql.to_string(), columns: Vec::new() };
+    stub.views.insert("big".to_string(), view("SELECT id, v FROM t WHERE v > 100"));
+    stub.views.insert("circle".to_string(), view("SELECT * FROM circle"));
     stub
 }
 

@@ -53,19 +53,62 @@ const TPCDS: [(&str, &str); 24] = [
 
 fn suite(name: &str) -> Option<Vec<(PathBuf, String)>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/queries").join(name);
-    let mut paths: Vec<PathBuf> = std::fs::read_dir(&folder).ok()?.map(|entry| entry.unwrap().path()).collect();
+    let mut paths: Vec<PathBuf> =
+        std::fs::read_dir(&folder).ok()?.map(|entry| entry.unwrap().path()).collect();
     paths.retain(|path| path.extension().is_some_and(|e| e == "sql"));
     paths.sort();
-    Some(paths.into_iter().map(|path| (path.clone(), std::fs::read_to_string(path).unwrap())).collect())
+    Some(
+        paths
+            .into_iter()
+            .map(|path| (path.clone(), std::fs::read_to_string(path).unwrap()))
+            .collect(),
+    )
 }
 
 fn type_of(column: &str) -> DataType {
     let ends = |endings: &[&str]| endings.iter().any(|e| column.ends_with(e));
     if ends(&["_date", "date"]) {
         DataType::Date32
-    } else if ends(&["price", "cost", "amt", "amount", "tax", "paid", "profit", "fee", "loss", "charge", "cash", "credit", "offset", "bal", "discount", "income_upper_bound"]) {
+    } else if ends(&[
+        "price",
+        "cost",
+        "amt",
+        "amount",
+        "tax",
+        "paid",
+        "profit",
+        "fee",
+        "loss",
+        "charge",
+        "cash",
+        "credit",
+        "offset",
+        "bal",
+        "discount",
+        "income_upper_bound",
+    ]) {
         DataType::Decimal128(15, 2)
-    } else if ends(&["key", "_sk", "_number", "quantity", "year", "moy", "dom", "dow", "qoy", "seq", "count", "p_size", "qty", "hour", "minute", "bound", "employees", "on_hand", "sq_ft"]) {
+    } else if ends(&[
+        "key",
+        "_sk",
+        "_number",
+        "quantity",
+        "year",
+        "moy",
+        "dom",
+        "dow",
+        "qoy",
+        "seq",
+        "count",
+        "p_size",
+        "qty",
+        "hour",
+        "minute",
+        "bound",
+        "employees",
+        "on_hand",
+        "sq_ft",
+    ]) {
         DataType::Int32
     } else {
         DataType::Utf8View
@@ -75,7 +118,9 @@ fn type_of(column: &str) -> DataType {
 fn catalog(tables: &[(&str, &str)], texts: &[(PathBuf, String)]) -> Stub {
     let prefixes: BTreeMap<&str, &str> = tables.iter().copied().collect();
     let mut columns: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
-    for word in texts.iter().flat_map(|(_, text)| text.split(|c: char| !c.is_alphanumeric() && c != '_')) {
+    for word in
+        texts.iter().flat_map(|(_, text)| text.split(|c: char| !c.is_alphanumeric() && c != '_'))
+    {
         let word = word.to_lowercase();
         // An alias that two tables would share.
         if word == "w_substr" {
@@ -108,7 +153,10 @@ fn leftovers(query: &QueryPlan) -> Vec<String> {
         plan.apply_with_subqueries(|node| {
             node.apply_expressions(|expr| {
                 expr.apply(|e| {
-                    if matches!(e, Expr::Exists(_) | Expr::InSubquery(_) | Expr::OuterReferenceColumn(..)) {
+                    if matches!(
+                        e,
+                        Expr::Exists(_) | Expr::InSubquery(_) | Expr::OuterReferenceColumn(..)
+                    ) {
                         found.push(e.to_string());
                     }
                     Ok(TreeNodeRecursion::Continue)
@@ -127,9 +175,16 @@ fn check_order(query: &QueryPlan) {
             if let LogicalPlan::TableScan(scan) = node
                 && let Some(source) = scan.source.downcast_ref::<SharedSource>()
             {
-                let read = query.shared.iter().position(|s| s.id == source.id()).expect("the plan is there");
+                let read = query
+                    .shared
+                    .iter()
+                    .position(|s| s.id == source.id())
+                    .expect("the plan is there");
                 assert!(read < at);
-                assert_eq!(scan.source.schema().fields().len(), query.shared[read].plan.schema().fields().len());
+                assert_eq!(
+                    scan.source.schema().fields().len(),
+                    query.shared[read].plan.schema().fields().len()
+                );
             }
             Ok(TreeNodeRecursion::Continue)
         })
@@ -151,7 +206,9 @@ fn plan_suite(name: &str, tables: &[(&str, &str)], wanted: usize) -> usize {
                 planned += 1;
                 shared += query.shared.len();
                 check_order(&query);
-                failures.extend(leftovers(&query).into_iter().map(|l| format!("{}: {l}", path.display())));
+                failures.extend(
+                    leftovers(&query).into_iter().map(|l| format!("{}: {l}", path.display())),
+                );
             }
             Ok(other) => failures.push(format!("{}: {other:?}", path.display())),
             Err(error) => failures.push(format!("{}: {}", path.display(), error.render(text))),
