@@ -16,8 +16,15 @@ pub use contract::{
 pub use spec::OperatorSpec;
 
 pub mod filter;
+pub mod hash_aggregate;
 #[cfg(test)]
 pub(crate) mod harness;
+pub mod iteration;
+pub mod hash_join;
+pub mod join_kind;
+#[cfg(test)]
+pub(crate) mod join_model;
+pub(crate) mod join_output;
 pub mod limit;
 pub mod merge;
 pub mod project;
@@ -27,7 +34,9 @@ pub mod sort_key_spec;
 pub mod source_scan;
 pub mod top_n;
 pub mod union;
+pub mod unnest;
 pub mod values;
+pub mod window;
 
 /// What every operator file uses.
 pub mod prelude {

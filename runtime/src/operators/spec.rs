@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Operator, filter, limit, merge, project, sink, sort, source_scan, top_n, union, values};
+use super::{Operator, filter, hash_aggregate, hash_join, iteration, limit, merge, project, sink, sort, source_scan, top_n, union, unnest, values, window};
 use crate::error::Result;
 use crate::job::JobContext;
 
@@ -15,6 +15,10 @@ pub enum OperatorSpec {
     Filter(filter::FilterSpec),
     /// Computes columns.
     Project(project::ProjectSpec),
+    /// Sends work sets round an iteration.
+    IterationHead(iteration::IterationHeadSpec),
+    /// Sends results back to the head.
+    IterationTail(iteration::IterationTailSpec),
     /// Skips and stops.
     Limit(limit::LimitSpec),
     /// Literal rows.
@@ -27,6 +31,16 @@ pub enum OperatorSpec {
     TopN(top_n::TopNSpec),
     /// Makes one ordered stream of several.
     Merge(merge::MergeSpec),
+    /// Fills the table of a hash join.
+    HashJoinBuild(hash_join::HashJoinBuildSpec),
+    /// Looks rows up in the table of a hash join.
+    HashJoinProbe(hash_join::HashJoinProbeSpec),
+    /// Groups rows in hash tables.
+    HashAggregate(hash_aggregate::HashAggregateSpec),
+    /// Adds columns that depend on other rows of the partition.
+    Window(window::WindowSpec),
+    /// Makes rows of list elements.
+    Unnest(unnest::UnnestSpec),
     /// Hands rows to a sink of the environment.
     Sink(sink::SinkSpec),
 }
@@ -38,12 +52,19 @@ impl OperatorSpec {
             OperatorSpec::SourceScan(_) => "Scan",
             OperatorSpec::Filter(_) => "Filter",
             OperatorSpec::Project(_) => "Project",
+            OperatorSpec::IterationHead(_) => "IterationHead",
+            OperatorSpec::IterationTail(_) => "IterationTail",
             OperatorSpec::Limit(_) => "Limit",
             OperatorSpec::Values(_) => "Values",
             OperatorSpec::Union(_) => "Union",
             OperatorSpec::Sort(_) => "Sort",
             OperatorSpec::TopN(_) => "TopN",
             OperatorSpec::Merge(_) => "Merge",
+            OperatorSpec::HashAggregate(_) => "HashAggregate",
+            OperatorSpec::HashJoinBuild(_) => "HashJoinBuild",
+            OperatorSpec::HashJoinProbe(_) => "HashJoinProbe",
+            OperatorSpec::Window(_) => "Window",
+            OperatorSpec::Unnest(_) => "Unnest",
             OperatorSpec::Sink(_) => "Sink",
         }
     }
@@ -54,12 +75,23 @@ impl OperatorSpec {
             OperatorSpec::SourceScan(spec) => Box::new(source_scan::SourceScan::new(spec)),
             OperatorSpec::Filter(spec) => Box::new(filter::Filter::new(spec, job)?),
             OperatorSpec::Project(spec) => Box::new(project::Project::new(spec, job)?),
+            OperatorSpec::IterationHead(spec) => {
+                Box::new(iteration::IterationHead::new(spec, job)?)
+            }
+            OperatorSpec::IterationTail(_) => Box::<iteration::IterationTail>::default(),
             OperatorSpec::Limit(spec) => Box::new(limit::Limit::new(spec)),
             OperatorSpec::Values(spec) => Box::new(values::Values::new(spec, job)?),
             OperatorSpec::Union(spec) => Box::new(union::Union::new(spec)),
             OperatorSpec::Sort(spec) => spec.build(job)?,
             OperatorSpec::TopN(spec) => spec.build(job)?,
             OperatorSpec::Merge(spec) => Box::new(merge::Merge::new(spec, job)?),
+            OperatorSpec::HashJoinBuild(spec) => Box::new(hash_join::HashJoinBuild::new(spec, job)?),
+            OperatorSpec::HashJoinProbe(spec) => Box::new(hash_join::HashJoinProbe::new(spec, job)?),
+            OperatorSpec::Window(spec) => Box::new(window::Window::new(spec, job)?),
+            OperatorSpec::Unnest(spec) => Box::new(unnest::Unnest::new(spec, job)?),
+            OperatorSpec::HashAggregate(spec) => {
+                Box::new(hash_aggregate::HashAggregate::new(spec, job)?)
+            }
             OperatorSpec::Sink(spec) => Box::new(sink::Sink::new(spec)),
         })
     }

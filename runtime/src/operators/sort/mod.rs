@@ -6,6 +6,7 @@
 
 pub(crate) mod buffer;
 pub(crate) mod loser_tree;
+pub(crate) mod ordinal;
 mod packing;
 #[cfg(test)]
 mod tests;

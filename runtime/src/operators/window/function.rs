@@ -1,0 +1,199 @@
+//! The functions of a window: what each reads, which module computes it.
+
+use std::ops::Range;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
+use arrow::compute::cast;
+use arrow::datatypes::DataType;
+use arrow_schema::{SchemaRef, SortOptions};
+
+use super::WindowFunctionSpec;
+use super::accumulator::AccumulatorFunction;
+use super::extremes::Extreme;
+use super::frame::{Frames, WindowFrameSpec};
+use super::navigation::Navigation;
+use super::pieces::Chunk;
+use super::ranking::Ranking;
+use super::sums::Sum;
+use crate::batch::Batch;
+use crate::error::{Error, Result};
+use crate::expr::{CompiledExpr, FunctionRegistry, compile};
+
+/// Which module computes a function.
+#[derive(Debug)]
+enum Kind {
+    Ranking(Ranking),
+    Navigation(Navigation),
+    Sum(Sum),
+    Extreme(Extreme),
+    Accumulator(AccumulatorFunction),
+}
+
+impl Kind {
+    fn of(spec: &WindowFunctionSpec) -> Result<Self> {
+        let name = spec.function.as_str();
+        if let Some(navigation) = Navigation::of(name)
+            && !spec.distinct
+            && spec.filter.is_none()
+        {
+            return Ok(Kind::Navigation(navigation));
+        }
+        if !spec.aggregate {
+            return match Ranking::of(name) {
+                Some(ranking) => Ok(Kind::Ranking(ranking)),
+                None => Err(Error::Unsupported(format!("the window function {name}"))),
+            };
+        }
+        if let Some(extreme) = Extreme::of(name, &spec.arg_types, &spec.result) {
+            return Ok(Kind::Extreme(extreme));
+        }
+        if !spec.distinct
+            && let Some(sum) = Sum::of(name, &spec.arg_types, &spec.result)
+        {
+            return Ok(Kind::Sum(sum));
+        }
+        AccumulatorFunction::new(spec).map(Kind::Accumulator)
+    }
+
+    fn uses_frame(&self) -> bool {
+        match self {
+            Kind::Ranking(_) => false,
+            Kind::Navigation(navigation) => navigation.uses_frame(),
+            Kind::Sum(_) | Kind::Extreme(_) | Kind::Accumulator(_) => true,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct CompiledFunction {
+    kind: Kind,
+    /// Its arguments among the evaluated columns.
+    args: Range<usize>,
+    /// Its filter among them.
+    filter: Option<usize>,
+    /// Its frame among the distinct ones.
+    frame: usize,
+    ignore_nulls: bool,
+    result: DataType,
+}
+
+/// All functions of a window.
+#[derive(Debug)]
+pub(super) struct CompiledFunctions {
+    functions: Vec<CompiledFunction>,
+    inputs: Vec<CompiledExpr>,
+    frames: Vec<WindowFrameSpec>,
+    /// Whether the first order key is one of the evaluated columns, the last one.
+    range_key: bool,
+    direction: SortOptions,
+}
+
+impl CompiledFunctions {
+    /// Compiles arguments and filters; `direction` is that of the first order key.
+    pub fn new(
+        specs: &[WindowFunctionSpec],
+        direction: SortOptions,
+        schema: &SchemaRef,
+        registry: &FunctionRegistry,
+    ) -> Result<Self> {
+        let (mut functions, mut inputs, mut frames) = (Vec::new(), Vec::new(), Vec::new());
+        for spec in specs {
+            let first = inputs.len();
+            for arg in &spec.args {
+                inputs.push(compile(arg, schema, registry)?);
+            }
+            let args = first..inputs.len();
+            let filter = match &spec.filter {
+                Some(filter) => {
+                    inputs.push(compile(filter, schema, registry)?);
+                    Some(args.end)
+                }
+                None => None,
+            };
+            let frame = frames.iter().position(|f| f == &spec.frame).unwrap_or_else(|| {
+                frames.push(spec.frame.clone());
+                frames.len() - 1
+            });
+            functions.push(CompiledFunction {
+                kind: Kind::of(spec)?,
+                args,
+                filter,
+                frame,
+                ignore_nulls: spec.ignore_nulls,
+                result: spec.result.clone(),
+            });
+        }
+        let range_key = frames.iter().any(WindowFrameSpec::needs_range_key);
+        Ok(CompiledFunctions { functions, inputs, frames, range_key, direction })
+    }
+
+    /// What the functions read of a batch.
+    pub fn evaluate_inputs(
+        &self,
+        batch: &Batch,
+        range_key: Option<&ArrayRef>,
+    ) -> Result<Vec<ArrayRef>> {
+        let mut columns =
+            self.inputs.iter().map(|e| e.evaluate(batch)).collect::<Result<Vec<_>>>()?;
+        if self.range_key {
+            let key = range_key.ok_or_else(|| Error::user("a RANGE offset needs one sort key"))?;
+            columns.push(key.clone());
+        }
+        Ok(columns)
+    }
+
+    /// One column for each function over a chunk.
+    pub fn evaluate(&self, chunk: &Chunk) -> Result<Vec<ArrayRef>> {
+        let mut frames: Vec<Option<Frames>> = self.frames.iter().map(|_| None).collect();
+        self.functions
+            .iter()
+            .map(|function| {
+                let frame = &mut frames[function.frame];
+                if function.kind.uses_frame() && frame.is_none() {
+                    *frame = Some(self.frames_of(function.frame, chunk)?);
+                }
+                let array = self.evaluate_one(function, chunk, frame.as_ref())?;
+                Ok(if array.data_type() == &function.result {
+                    array
+                } else {
+                    cast(&array, &function.result)?
+                })
+            })
+            .collect()
+    }
+
+    fn frames_of(&self, frame: usize, chunk: &Chunk) -> Result<Frames> {
+        let key = chunk.columns.last().filter(|_| self.range_key);
+        Frames::new(&self.frames[frame], chunk, key.map(|key| (key, self.direction)))
+    }
+
+    fn evaluate_one(
+        &self,
+        function: &CompiledFunction,
+        chunk: &Chunk,
+        frames: Option<&Frames>,
+    ) -> Result<ArrayRef> {
+        let args = &chunk.columns[function.args.clone()];
+        let filter: Option<&BooleanArray> =
+            function.filter.and_then(|f| chunk.columns[f].as_boolean_opt());
+        let expands = self.frames[function.frame].expands();
+        let frames =
+            || frames.ok_or_else(|| Error::Internal("a function without its frames".into()));
+        let result = &function.result;
+        match &function.kind {
+            Kind::Ranking(ranking) => ranking.evaluate(chunk, args),
+            Kind::Navigation(navigation) if navigation.uses_frame() => {
+                navigation.in_frame(frames()?, args, function.ignore_nulls)
+            }
+            Kind::Navigation(navigation) => navigation.shift(chunk, args, function.ignore_nulls),
+            Kind::Sum(sum) => sum.evaluate(frames()?, args, filter, expands, result),
+            Kind::Extreme(extreme) => match args {
+                [values] => extreme.evaluate(frames()?, values, filter),
+                _ => Err(Error::Internal("min and max have one argument".into())),
+            },
+            Kind::Accumulator(function) => {
+                function.evaluate(frames()?, args, filter, expands, result)
+            }
+        }
+    }
+}
