@@ -174,6 +174,12 @@ impl Coalescer {
 
     /// Takes a batch; gives one back when enough rows are there. A large batch passes without a copy.
     pub fn push(&mut self, batch: Batch) -> Result<Option<Batch>> {
+        if self.rows > 0 && self.rows + batch.num_rows() > self.rows_target {
+            // Together they would exceed the target: what is there leaves, the new one stays.
+            let ready = self.flush()?;
+            self.keep(batch);
+            return Ok(ready);
+        }
         self.keep(batch);
         if self.rows * 2 >= self.rows_target || self.pending.len() >= PENDING_MAX {
             return self.flush();
