@@ -4,6 +4,7 @@
 //! physical plan: its input is plain serialisable data, its expressions are [`expr::Expr`] over column
 //! positions. Nothing outside [`env`] touches a clock, a file, a thread or a source of randomness.
 
+pub mod aggregates;
 pub mod batch;
 pub mod element;
 pub mod env;

@@ -1,0 +1,363 @@
+//! Hash aggregate: groups rows by keys and computes aggregates, in one phase or in two.
+//!
+//! *Single* keeps one table and emits it when the input ends. *Partial* keeps a table that fits the cache and hands
+//! it over as row pages, split by hash, whenever it is full. *Final* keeps one table for each partition it owns and
+//! merges pages into it. Rows of several grouping sets go through one table, with the set's id as a key. At a
+//! superstep the results so far are emitted and the tables begin anew; a watermark changes nothing. All rows are held
+//! through one revocable reservation; only the partial phase can give memory back, by sending early. Rows that are
+//! withdrawn are refused.
+
+#[cfg(test)]
+mod model;
+mod partial;
+mod shape;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_schema::DataType;
+use serde::{Deserialize, Serialize};
+
+use self::partial::{PARTITIONS, Partial};
+use self::shape::Shape;
+use self::table::{AggregateTable, take_array};
+use super::prelude::*;
+use super::sort_key_spec::inserts_only;
+pub use crate::aggregates::AggregateSpec;
+use crate::batch::BATCH_BYTES_MAX;
+use crate::expr::Expr;
+use crate::job::JobContext;
+use crate::memory::Reservation;
+use crate::rows::{HASH_SEED, RowId, Selected, hash_columns, partition_of};
+
+/// Which part of the work an aggregate does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AggregatePhase {
+    /// From rows to results.
+    Single,
+    /// From rows to pages of partial results.
+    Partial,
+    /// From pages of partial results to results.
+    Final,
+}
+
+/// Several groupings of one input.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GroupingSetsSpec {
+    /// The keys of each set, as positions among all keys.
+    pub sets: Vec<Vec<usize>>,
+    /// The grouping id of each set.
+    pub ids: Vec<u64>,
+    /// The type of the column of grouping ids.
+    pub id_type: DataType,
+}
+
+/// What to group by and what to compute.
+///
+/// Output columns: keys, then the grouping id if there are sets, then aggregates.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HashAggregateSpec {
+    /// The part of the work.
+    pub phase: AggregatePhase,
+    /// Types of the columns of the rows, in every phase.
+    pub input: Vec<DataType>,
+    /// The grouping keys.
+    pub keys: Vec<Expr>,
+    /// The keys' types.
+    pub key_types: Vec<DataType>,
+    /// Several groupings, if there are.
+    pub grouping_sets: Option<GroupingSetsSpec>,
+    /// The aggregates.
+    pub aggregates: Vec<AggregateSpec>,
+}
+
+/// The running operator.
+pub struct HashAggregate {
+    phase: AggregatePhase,
+    shape: Arc<Shape>,
+    reservation: Option<Reservation>,
+    partial: Option<Partial>,
+    /// By partition; the single phase has only the first.
+    tables: Vec<Option<AggregateTable>>,
+    input: Option<StreamElement>,
+    state: State,
+    /// Input or a superstep came since the last results.
+    dirty: bool,
+    /// The partial phase was asked to send what it has.
+    flush: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Taking,
+    /// Results of a table leave from a group on; the input has ended, or a superstep.
+    Emitting {
+        table: usize,
+        next: usize,
+        ended: bool,
+    },
+    /// The input has ended; nothing was emitted for it yet.
+    Ended,
+    Done,
+}
+
+impl HashAggregate {
+    /// Compiles the expressions.
+    ///
+    /// # Errors
+    /// `Unsupported` for functions and types that are not.
+    pub fn new(spec: &HashAggregateSpec, job: &JobContext) -> Result<Self> {
+        Ok(HashAggregate {
+            phase: spec.phase,
+            shape: Shape::new(spec, job)?,
+            reservation: None,
+            partial: None,
+            tables: Vec::new(),
+            input: None,
+            state: State::Taking,
+            dirty: true,
+            flush: false,
+        })
+    }
+
+    fn reservation(&self) -> Result<&Reservation> {
+        self.reservation
+            .as_ref()
+            .ok_or_else(|| Error::Internal("an aggregate was not opened".into()))
+    }
+
+    fn table(&mut self, partition: usize) -> Result<&mut AggregateTable> {
+        if self.tables[partition].is_none() {
+            let table = AggregateTable::new(&self.shape, self.reservation()?)?;
+            self.tables[partition] = Some(table);
+        }
+        Ok(self.tables[partition].as_mut().expect("it was just made"))
+    }
+
+    fn take(&mut self, element: StreamElement) -> Result<()> {
+        self.dirty = true;
+        match (element, self.phase) {
+            (StreamElement::Batch(batch), AggregatePhase::Single | AggregatePhase::Partial) => {
+                self.take_batch(batch)
+            }
+            (StreamElement::Pages(pages), AggregatePhase::Final) => {
+                let partition = pages.partition() as usize % PARTITIONS;
+                self.table(partition)?.merge(pages.into_pages()?)
+            }
+            (other, phase) => {
+                Err(Error::Internal(format!("a {phase:?} aggregate cannot take {other:?}")))
+            }
+        }
+    }
+
+    fn take_batch(&mut self, batch: Batch) -> Result<()> {
+        let batch = inserts_only(batch, "GROUP BY")?;
+        let rows = batch.num_rows();
+        if rows == 0 {
+            return Ok(());
+        }
+        let arguments = self.shape.arguments(&batch)?;
+        for keys in self.shape.keys_of(&batch)? {
+            match &mut self.partial {
+                Some(partial) => partial.update(&keys, &arguments, rows)?,
+                None => self.table(0)?.update(&keys, &arguments, rows)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins to emit results, of no rows too where there are such.
+    fn begin_results(&mut self, cx: &OperatorContext<'_>, ended: bool) -> Result<()> {
+        if let Some(partial) = &mut self.partial {
+            partial.flush()?;
+            self.state = if ended { State::Done } else { State::Taking };
+            return Ok(());
+        }
+        if self.shape.keys() == 0 && cx.subtask == 0 {
+            self.table(0)?;
+        }
+        let mut hashes = Vec::new();
+        for keys in self.shape.groups_of_no_rows()? {
+            hash_columns(&keys, Selected::All(1), HASH_SEED, &mut hashes)?;
+            let partition = partition_of(hashes[0], PARTITIONS);
+            let (owner, partition) = match self.phase {
+                AggregatePhase::Final => (partition % cx.parallelism, partition),
+                AggregatePhase::Single | AggregatePhase::Partial => (0, 0),
+            };
+            if owner == cx.subtask {
+                self.table(partition)?.insert_group(&keys, &hashes)?;
+            }
+        }
+        self.tables.iter_mut().flatten().for_each(AggregateTable::finish);
+        self.state = State::Emitting { table: 0, next: 0, ended };
+        Ok(())
+    }
+
+    /// The next results; `None` when there are no more.
+    fn next_results(&mut self, cx: &OperatorContext<'_>) -> Result<Option<Batch>> {
+        let State::Emitting { table, next, ended } = &mut self.state else { return Ok(None) };
+        while *table < self.tables.len() {
+            let Some(current) = &mut self.tables[*table] else {
+                *table += 1;
+                continue;
+            };
+            if *next < current.len() {
+                let rows = result_rows(current, cx.job.options.batch_rows, *next);
+                *next = rows.end as usize;
+                let count = rows.len();
+                return Ok(Some(Batch::new(current.results(rows)?, count)));
+            }
+            // The memory goes as soon as the results are out.
+            self.tables[*table] = None;
+            (*table, *next) = (*table + 1, 0);
+        }
+        self.dirty = false;
+        self.state = if *ended { State::Done } else { State::Taking };
+        Ok(None)
+    }
+}
+
+/// The groups of the next batch of results: as many as its bounds in rows and bytes allow.
+fn result_rows(table: &AggregateTable, batch_rows: usize, next: usize) -> Range<RowId> {
+    let bytes = (table.store().memory_bytes() + table.beside_bytes()) / table.len().max(1);
+    let rows = (BATCH_BYTES_MAX / bytes.max(1)).clamp(64.min(batch_rows), batch_rows);
+    let end = table.len().min(next + rows);
+    next as RowId..end as RowId
+}
+
+impl Operator for HashAggregate {
+    fn open(&mut self, cx: &mut OperatorContext<'_>) -> Result<()> {
+        let reservation = cx.job.memory.reserve_revocable("HashAggregate");
+        match self.phase {
+            AggregatePhase::Partial => {
+                self.partial = Some(Partial::new(&self.shape, &reservation)?)
+            }
+            AggregatePhase::Single => self.tables = vec![None],
+            AggregatePhase::Final => self.tables = (0..PARTITIONS).map(|_| None).collect(),
+        }
+        self.reservation = Some(reservation);
+        Ok(())
+    }
+
+    fn push(
+        &mut self,
+        _port: PortId,
+        element: StreamElement,
+        _cx: &mut OperatorContext<'_>,
+    ) -> Result<()> {
+        match element {
+            StreamElement::End => self.state = State::Ended,
+            data => self.input = Some(data),
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, cx: &mut OperatorContext<'_>) -> Result<Output> {
+        if std::mem::take(&mut self.flush)
+            && let Some(partial) = &mut self.partial
+        {
+            partial.flush()?;
+        }
+        if let Some(element) = self.input.take() {
+            self.take(element)?;
+        }
+        if self.state == State::Ended {
+            if self.dirty {
+                self.begin_results(cx, true)?;
+            } else {
+                self.state = State::Done;
+            }
+        }
+        if let Some(pages) = self.partial.as_mut().and_then(Partial::next_ready) {
+            return Ok(Output::Element(PortId(0), StreamElement::Pages(pages)));
+        }
+        if let Some(batch) = self.next_results(cx)? {
+            return Ok(Output::Element(PortId(0), StreamElement::Batch(batch)));
+        }
+        Ok(match self.state {
+            State::Done => Output::Finished,
+            State::Taking | State::Ended | State::Emitting { .. } => {
+                Output::NeedInput(PortSet::Any)
+            }
+        })
+    }
+
+    fn on_watermark(&mut self, _watermark: Watermark, _cx: &mut OperatorContext<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn on_timer(
+        &mut self,
+        _domain: TimeDomain,
+        _time_us: i64,
+        _cx: &mut OperatorContext<'_>,
+    ) -> Result<()> {
+        Ok(())
+    }
+
+    fn on_superstep(&mut self, _superstep: Superstep, cx: &mut OperatorContext<'_>) -> Result<()> {
+        self.begin_results(cx, false)
+    }
+
+    fn revoke(&mut self, _bytes: usize, _cx: &mut OperatorContext<'_>) -> Result<usize> {
+        // The partial phase sends what it has at its next step; the others cannot give anything back.
+        self.flush = self.partial.is_some();
+        if let (None, Some(reservation)) = (&self.partial, &self.reservation) {
+            reservation.dismiss_revoke();
+        }
+        Ok(0)
+    }
+
+    fn snapshot(
+        &mut self,
+        _id: CheckpointId,
+        _cx: &mut OperatorContext<'_>,
+    ) -> Result<StateSnapshot> {
+        let mut bytes = vec![u8::from(self.dirty)];
+        if let Some(partial) = &mut self.partial {
+            partial.write_to(&mut bytes)?;
+        }
+        for (partition, table) in self.tables.iter_mut().enumerate() {
+            if let Some(table) = table {
+                bytes.extend_from_slice(&(partition as u32).to_le_bytes());
+                table.write_to(&mut bytes)?;
+            }
+        }
+        Ok(StateSnapshot { bytes })
+    }
+
+    fn restore(&mut self, snapshot: StateSnapshot, _cx: &mut OperatorContext<'_>) -> Result<()> {
+        let mut bytes = snapshot.bytes.as_slice();
+        self.dirty = take_array::<1>(&mut bytes)?[0] != 0;
+        if let Some(partial) = &mut self.partial {
+            partial.read_from(&mut bytes)?;
+        }
+        while !bytes.is_empty() {
+            let partition = u32::from_le_bytes(take_array(&mut bytes)?) as usize;
+            if partition >= self.tables.len() {
+                return Err(Error::Internal("a snapshot of another aggregate".into()));
+            }
+            self.table(partition)?.read_from(&mut bytes)?;
+        }
+        Ok(())
+    }
+
+    fn checkpoint_complete(&mut self, _id: CheckpointId) -> Result<()> {
+        Ok(())
+    }
+
+    fn checkpoint_aborted(&mut self, _id: CheckpointId) -> Result<()> {
+        Ok(())
+    }
+
+    fn close(&mut self, _cx: &mut OperatorContext<'_>) -> Result<()> {
+        self.input = None;
+        self.partial = None;
+        self.tables.clear();
+        self.reservation = None;
+        Ok(())
+    }
+}

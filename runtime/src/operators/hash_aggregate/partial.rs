@@ -1,0 +1,191 @@
+//! Partial aggregation: a table that fits the cache, handed over as row pages whenever it is full.
+//!
+//! Where the table hardly reduces its input, rows become states of one row each and skip it for a while. Invariant:
+//! the rows of one [`Pages`] belong to one radix partition of the key's hash.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+
+use super::shape::Shape;
+use super::table::{AggregateTable, read_pages, write_store};
+use crate::aggregates::{AggregateStates, Groups};
+use crate::error::Result;
+use crate::memory::Reservation;
+use crate::rows::{
+    HASH_SEED, PageStates, Pages, PartitionedRows, RowId, RowStore, Selected, hash_columns,
+};
+
+/// Radix partitions of the hand-over; consumers own them in turn.
+pub(super) const PARTITIONS: usize = 64;
+/// Bytes of rows and buckets that a table may have before it is handed over.
+const TABLE_BYTES: usize = 2 << 20;
+/// Bytes that a table's states may keep beside the rows.
+const BESIDE_BYTES: usize = 16 << 20;
+/// Bytes of rows that are gathered before they are sent.
+const SEND_BYTES: usize = 4 << 20;
+/// A table with more groups than this share of its input rows does not reduce.
+const REDUCING_SHARE: f64 = 0.7;
+/// Rows that skip the table before it is tried again, in groups of a full table.
+const SKIP_TABLES: usize = 32;
+
+/// The partial phase.
+pub(super) struct Partial {
+    shape: Arc<Shape>,
+    table: AggregateTable,
+    /// Groups that fill the table.
+    capacity: usize,
+    /// States of rows on their way, in the hand-over's form.
+    outgoing: AggregateStates,
+    partitions: PartitionedRows,
+    reservation: Reservation,
+    rows_in: usize,
+    skip_rows: usize,
+    ready: VecDeque<Pages>,
+    hashes: Vec<u64>,
+}
+
+impl Partial {
+    /// An empty table and nothing to send.
+    pub(super) fn new(shape: &Arc<Shape>, reservation: &Reservation) -> Result<Self> {
+        let mut outgoing = shape.states(reservation)?;
+        outgoing.bind(shape.handover.states(), shape.table.states());
+        Ok(Partial {
+            shape: Arc::clone(shape),
+            table: AggregateTable::new(shape, reservation)?,
+            capacity: (TABLE_BYTES / (shape.table.row_bytes() + 16)).max(1024),
+            outgoing,
+            partitions: PartitionedRows::new(&shape.handover, reservation, PARTITIONS),
+            reservation: reservation.share(),
+            rows_in: 0,
+            skip_rows: 0,
+            ready: VecDeque::new(),
+            hashes: Vec::new(),
+        })
+    }
+
+    /// Takes rows in.
+    pub(super) fn update(
+        &mut self,
+        keys: &[ArrayRef],
+        arguments: &[ArrayRef],
+        rows: usize,
+    ) -> Result<()> {
+        if self.skip_rows > 0 {
+            self.skip_rows = self.skip_rows.saturating_sub(rows);
+            self.pass(keys, arguments, rows)?;
+        } else {
+            self.table.update(keys, arguments, rows)?;
+            self.rows_in += rows;
+            if self.is_full() {
+                let share = self.table.len() as f64 / self.rows_in.max(1) as f64;
+                if share > REDUCING_SHARE && self.shape.carried.is_empty() {
+                    self.skip_rows = self.capacity * SKIP_TABLES;
+                }
+                self.hand_over()?;
+            }
+        }
+        if self.pending_bytes() > SEND_BYTES {
+            self.send();
+        }
+        Ok(())
+    }
+
+    fn is_full(&self) -> bool {
+        self.shape.keys() > 0
+            && (self.table.len() >= self.capacity || self.table.beside_bytes() > BESIDE_BYTES)
+    }
+
+    fn pending_bytes(&self) -> usize {
+        (0..PARTITIONS).map(|p| self.partitions.partition(p).len()).sum::<usize>()
+            * self.shape.handover.row_bytes()
+    }
+
+    /// Makes each row a group of its own.
+    fn pass(&mut self, keys: &[ArrayRef], arguments: &[ArrayRef], rows: usize) -> Result<()> {
+        let mut store = RowStore::new(Arc::clone(&self.shape.handover), self.reservation.share());
+        hash_columns(keys, Selected::All(rows), HASH_SEED, &mut self.hashes)?;
+        let ids: Vec<RowId> = store.append(keys, Selected::All(rows))?.collect();
+        store.write_hashes(ids.iter().copied().zip(self.hashes.iter().copied()));
+        self.outgoing.update(&mut store.states_mut(), arguments, Groups::Many(&ids))?;
+        self.partitions.append_store(&store)
+    }
+
+    /// Empties the table into the partitions.
+    fn hand_over(&mut self) -> Result<()> {
+        self.rows_in = 0;
+        if self.table.len() == 0 {
+            return Ok(());
+        }
+        if self.shape.carried.is_empty() {
+            self.partitions.append_store(self.table.store())?;
+        } else {
+            self.hand_over_carried()?;
+        }
+        self.table.clear()
+    }
+
+    /// As [`Self::hand_over`] where rows get columns that the table does not have.
+    fn hand_over_carried(&mut self) -> Result<()> {
+        let carried = self.table.carry()?;
+        let source = self.table.store();
+        let mut store = RowStore::new(Arc::clone(&self.shape.handover), self.reservation.share());
+        for page in 0..source.num_pages() {
+            let ids: Vec<RowId> = source.page_ids(page).collect();
+            let mut columns = source.gather_all(0..self.shape.keys(), &ids)?;
+            let first = ids.first().map_or(0, |&id| id as usize);
+            columns.extend(carried.iter().map(|column| column.slice(first, ids.len())));
+            let new: Vec<RowId> = store.append(&columns, Selected::All(ids.len()))?.collect();
+            store.write_hashes(new.iter().copied().zip(ids.iter().map(|&id| source.read_hash(id))));
+            let states = PageStates::new(&self.shape.table, &source.pages[page]);
+            self.outgoing.merge(&mut store.states_mut(), &states, &new)?;
+        }
+        self.partitions.append_store(&store)
+    }
+
+    /// Makes everything ready to be sent.
+    pub(super) fn flush(&mut self) -> Result<()> {
+        self.hand_over()?;
+        self.send();
+        Ok(())
+    }
+
+    fn send(&mut self) {
+        let empty = PartitionedRows::new(&self.shape.handover, &self.reservation, PARTITIONS);
+        let full = std::mem::replace(&mut self.partitions, empty);
+        for (partition, pages) in full.into_pages().into_iter().enumerate() {
+            if !pages.is_empty() {
+                self.ready.push_back(Pages::new(
+                    self.shape.handover.clone(),
+                    partition as u32,
+                    pages,
+                ));
+            }
+        }
+    }
+
+    /// The next pages to be sent.
+    pub(super) fn next_ready(&mut self) -> Option<Pages> {
+        self.ready.pop_front()
+    }
+
+    /// Appends table and unsent rows to a snapshot.
+    pub(super) fn write_to(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        self.table.write_to(out)?;
+        (0..PARTITIONS).for_each(|p| write_store(self.partitions.partition(p), out));
+        Ok(())
+    }
+
+    /// Takes over what [`Self::write_to`] wrote.
+    pub(super) fn read_from(&mut self, bytes: &mut &[u8]) -> Result<()> {
+        self.table.read_from(bytes)?;
+        for _ in 0..PARTITIONS {
+            let mut store =
+                RowStore::new(Arc::clone(&self.shape.handover), self.reservation.share());
+            store.append_pages(read_pages(&self.shape.handover, &self.reservation, bytes)?)?;
+            self.partitions.append_store(&store)?;
+        }
+        Ok(())
+    }
+}

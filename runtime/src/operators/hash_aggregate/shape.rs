@@ -1,0 +1,115 @@
+//! What all tables of one aggregation have in common: keys, argument columns, the forms of rows.
+//!
+//! Invariant: the form in which rows are handed over depends on the specification alone, so that both ends of an edge
+//! agree on it.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, new_null_array};
+use arrow::compute::cast;
+use arrow_schema::DataType;
+use datafusion_common::ScalarValue;
+
+use super::{GroupingSetsSpec, HashAggregateSpec};
+use crate::aggregates::{AggregateSpec, AggregateStates, Arguments};
+use crate::batch::Batch;
+use crate::error::Result;
+use crate::expr::{CompiledExpr, compile_all, positional_schema};
+use crate::job::JobContext;
+use crate::memory::Reservation;
+use crate::rows::RowLayout;
+
+/// Keys, arguments and layouts.
+pub(super) struct Shape {
+    keys: Vec<CompiledExpr>,
+    sets: Option<GroupingSetsSpec>,
+    aggregates: Vec<AggregateSpec>,
+    arguments: Arguments,
+    /// The key columns' types, the grouping id's among them.
+    pub(super) key_types: Vec<DataType>,
+    /// Keys and states.
+    pub(super) table: Arc<RowLayout>,
+    /// Keys, what states keep beside the rows, and states.
+    pub(super) handover: Arc<RowLayout>,
+    /// The types of what states keep beside the rows.
+    pub(super) carried: Vec<DataType>,
+}
+
+impl Shape {
+    /// Compiles the expressions and lays the rows out.
+    pub(super) fn new(spec: &HashAggregateSpec, job: &JobContext) -> Result<Arc<Self>> {
+        let schema = positional_schema(&spec.input);
+        let keys = compile_all(&spec.keys, &schema, &job.functions)?;
+        let arguments = Arguments::new(&spec.aggregates, &schema, &job.functions)?;
+        let mut key_types = spec.key_types.clone();
+        key_types.extend(spec.grouping_sets.as_ref().map(|sets| sets.id_type.clone()));
+        let reservation = job.memory.reserve("Aggregate");
+        let states = AggregateStates::new(&spec.aggregates, &arguments, &reservation)?;
+        let mut fields = key_types.clone();
+        let table = RowLayout::with_hash(&fields, states.slots())?;
+        fields.extend_from_slice(states.carried());
+        Ok(Arc::new(Shape {
+            keys,
+            sets: spec.grouping_sets.clone(),
+            aggregates: spec.aggregates.clone(),
+            key_types,
+            table,
+            handover: RowLayout::with_hash(&fields, states.slots())?,
+            carried: states.carried().to_vec(),
+            arguments,
+        }))
+    }
+
+    /// Number of key columns, the grouping id among them.
+    pub(super) fn keys(&self) -> usize {
+        self.key_types.len()
+    }
+
+    /// States of their own for another store.
+    pub(super) fn states(&self, reservation: &Reservation) -> Result<AggregateStates> {
+        AggregateStates::new(&self.aggregates, &self.arguments, reservation)
+    }
+
+    /// The aggregates' argument columns of a compact batch.
+    pub(super) fn arguments(&self, batch: &Batch) -> Result<Vec<ArrayRef>> {
+        self.arguments.evaluate(batch)
+    }
+
+    /// The key columns of a compact batch, once for each grouping set.
+    pub(super) fn keys_of(&self, batch: &Batch) -> Result<Vec<Vec<ArrayRef>>> {
+        let keys: Vec<ArrayRef> =
+            self.keys.iter().map(|key| key.evaluate(batch)).collect::<Result<_>>()?;
+        let Some(sets) = &self.sets else { return Ok(vec![keys]) };
+        (0..sets.sets.len())
+            .map(|set| self.keys_in_set(sets, set, Some(&keys), batch.num_rows()))
+            .collect()
+    }
+
+    /// Key columns with NULL where a key is outside the set, and the set's id.
+    fn keys_in_set(
+        &self,
+        sets: &GroupingSetsSpec,
+        set: usize,
+        keys: Option<&[ArrayRef]>,
+        rows: usize,
+    ) -> Result<Vec<ArrayRef>> {
+        let mut columns: Vec<ArrayRef> = (0..self.keys.len())
+            .map(|key| match keys {
+                Some(keys) if sets.sets[set].contains(&key) => keys[key].clone(),
+                Some(_) | None => new_null_array(&self.key_types[key], rows),
+            })
+            .collect();
+        let id = ScalarValue::UInt64(Some(sets.ids[set])).to_array_of_size(rows)?;
+        columns.push(cast(&id, &sets.id_type)?);
+        Ok(columns)
+    }
+
+    /// The keys of the groups that exist without any row: those of empty grouping sets, one row each.
+    pub(super) fn groups_of_no_rows(&self) -> Result<Vec<Vec<ArrayRef>>> {
+        let Some(sets) = &self.sets else { return Ok(Vec::new()) };
+        (0..sets.sets.len())
+            .filter(|&set| sets.sets[set].is_empty())
+            .map(|set| self.keys_in_set(sets, set, None, 1))
+            .collect()
+    }
+}

@@ -1,0 +1,241 @@
+//! Hash aggregation against a naive model: rows as plain values, groups by the text of their keys.
+
+use std::collections::BTreeMap;
+
+use arrow_schema::DataType;
+
+use super::model::{self, Expected, Row, aggregates, batches, input_types, rows, spec_of};
+use super::*;
+use crate::operators::harness::{self, Driver, Interruptions};
+use crate::operators::{OperatorSpec, harness as h};
+
+fn hash(
+    phase: AggregatePhase,
+    keys: &[usize],
+    aggregates: Vec<AggregateSpec>,
+) -> HashAggregateSpec {
+    let input = input_types();
+    HashAggregateSpec {
+        phase,
+        keys: keys.iter().map(|&key| Expr::Column(key)).collect(),
+        key_types: keys.iter().map(|&key| input[key].clone()).collect(),
+        input,
+        grouping_sets: None,
+        aggregates,
+    }
+}
+
+/// Runs one phase, with or without interruptions.
+fn single(spec: &HashAggregateSpec, input: &[Batch], interruptions: Interruptions) -> Vec<Batch> {
+    let spec = OperatorSpec::HashAggregate(spec.clone());
+    let mut driver = Driver::new(&spec, &harness::context(100), interruptions).unwrap();
+    driver.run_batches(vec![input.to_vec()]).unwrap()
+}
+
+/// Deals the batches to `partials` partial aggregates and merges what they hand over.
+fn two_phase(
+    spec: &HashAggregateSpec,
+    input: &[Batch],
+    partials: usize,
+    interruptions: Interruptions,
+) -> Vec<Batch> {
+    let job = harness::context(100);
+    let phase = |phase| OperatorSpec::HashAggregate(HashAggregateSpec { phase, ..spec.clone() });
+    let mut pages = Vec::new();
+    for n in 0..partials {
+        let share: Vec<StreamElement> =
+            input.iter().skip(n).step_by(partials).cloned().map(StreamElement::Batch).collect();
+        let mut driver = Driver::new(&phase(AggregatePhase::Partial), &job, interruptions).unwrap();
+        pages.extend(driver.run(vec![share]).unwrap());
+    }
+    let mut driver = Driver::new(&phase(AggregatePhase::Final), &job, interruptions).unwrap();
+    let out = driver.run(vec![pages]).unwrap();
+    out.into_iter()
+        .map(|element| match element {
+            StreamElement::Batch(batch) => batch,
+            other => panic!("a final aggregate emitted {other:?}"),
+        })
+        .collect()
+}
+
+fn expected(rows: &[Row], keys: &[usize], wanted: &[Expected]) -> BTreeMap<String, Vec<String>> {
+    let mut groups: BTreeMap<String, Vec<&Row>> = BTreeMap::new();
+    if keys.is_empty() {
+        groups.insert(String::new(), Vec::new());
+    }
+    for row in rows {
+        let key = keys.iter().map(|&key| row.text(key) + "|").collect::<String>();
+        groups.entry(key).or_default().push(row);
+    }
+    groups
+        .into_iter()
+        .map(|(key, rows)| (key, wanted.iter().map(|expected| expected(&rows)).collect()))
+        .collect()
+}
+
+fn assert_results(
+    found: &[Batch],
+    keys: usize,
+    expected: &BTreeMap<String, Vec<String>>,
+    what: &str,
+) {
+    let lines = h::rows(found);
+    assert_eq!(lines.len(), expected.len(), "{what}: number of groups");
+    for line in lines {
+        let cells: Vec<&str> = line.split('|').collect();
+        let key = cells[..keys].iter().map(|cell| format!("{cell}|")).collect::<String>();
+        let wanted = expected.get(&key).unwrap_or_else(|| panic!("{what}: no group {key}"));
+        for (i, (found, wanted)) in cells[keys..].iter().zip(wanted).enumerate() {
+            assert!(
+                model::same(found, wanted),
+                "{what}: group {key}, aggregate {i}: {found} for {wanted}"
+            );
+        }
+    }
+}
+
+fn check_everything(keys: &[usize], rows: &[Row], batch_rows: usize) {
+    let (specs, wanted): (Vec<_>, Vec<_>) = aggregates().into_iter().unzip();
+    let spec = hash(AggregatePhase::Single, keys, specs);
+    let input = batches(rows, batch_rows);
+    let expected = expected(rows, keys, &wanted);
+    for interruptions in [Interruptions::None, Interruptions::EveryBatch] {
+        let found = single(&spec, &input, interruptions);
+        assert_results(&found, keys.len(), &expected, &format!("single {interruptions:?}"));
+        for partials in 1..=4 {
+            let found = two_phase(&spec, &input, partials, interruptions);
+            let what = format!("{partials} partials {interruptions:?}");
+            assert_results(&found, keys.len(), &expected, &what);
+        }
+    }
+}
+
+#[test]
+fn all_functions_by_string_and_integer() {
+    check_everything(&[0, 1], &rows(7, 900), 130);
+}
+
+#[test]
+fn all_functions_by_a_float_that_has_two_zeros_and_many_nans() {
+    check_everything(&[3], &rows(8, 400), 90);
+}
+
+#[test]
+fn all_functions_without_keys() {
+    check_everything(&[], &rows(9, 500), 100);
+}
+
+#[test]
+fn no_rows_give_one_row_without_keys_and_none_with_keys() {
+    check_everything(&[], &[], 100);
+    check_everything(&[0], &[], 100);
+}
+
+#[test]
+fn many_groups_overflow_the_partial_table() {
+    let rows: Vec<Row> = rows(10, 60_000);
+    let specs =
+        vec![spec_of("count", &[], DataType::Int64), spec_of("max", &[5], DataType::Utf8View)];
+    let wanted: Vec<Expected> = vec![|rows| rows.len().to_string(), |rows| {
+        model::text(rows.iter().filter_map(|r| r.text.clone()).max())
+    }];
+    // The row number makes every row a group of its own: the partial table gives up; two thirds repeat.
+    for key in [9, 10] {
+        let spec = hash(AggregatePhase::Single, &[key], specs.clone());
+        let input = batches(&rows, 8192);
+        let expected = expected(&rows, &[key], &wanted);
+        let found = single(&spec, &input, Interruptions::None);
+        assert_results(&found, 1, &expected, "single");
+        for partials in [1, 3] {
+            let found = two_phase(&spec, &input, partials, Interruptions::None);
+            assert_results(&found, 1, &expected, &format!("{partials} partials"));
+        }
+    }
+}
+
+#[test]
+fn grouping_sets_go_through_one_table() {
+    let rows = rows(11, 500);
+    let (specs, wanted): (Vec<_>, Vec<_>) = aggregates().into_iter().unzip();
+    let sets = vec![vec![0, 1], vec![1], vec![]];
+    let mut spec = hash(AggregatePhase::Single, &[0, 7], specs);
+    spec.grouping_sets =
+        Some(GroupingSetsSpec { sets: sets.clone(), ids: vec![0, 2, 3], id_type: DataType::UInt8 });
+    for rows in [&rows[..], &[]] {
+        let mut all = BTreeMap::new();
+        for (set, id) in sets.iter().zip([0, 2, 3]) {
+            let columns: Vec<usize> = set.iter().map(|&key| [0, 7][key]).collect();
+            for (key, values) in expected(rows, &columns, &wanted) {
+                let mut cells = key.split_terminator('|');
+                let mut full = String::new();
+                for key in 0..2 {
+                    let cell = if set.contains(&key) { cells.next().unwrap_or("") } else { "∅" };
+                    full += &format!("{cell}|");
+                }
+                all.insert(format!("{full}{id}|"), values);
+            }
+        }
+        let input = batches(rows, 120);
+        for interruptions in [Interruptions::None, Interruptions::EveryBatch] {
+            assert_results(&single(&spec, &input, interruptions), 3, &all, "single");
+            assert_results(&two_phase(&spec, &input, 2, interruptions), 3, &all, "two phases");
+        }
+    }
+}
+
+#[test]
+fn sums_beyond_bigint_are_errors_and_large_ones_within_are_not() {
+    use arrow::array::{ArrayRef, Int64Array};
+    let column = |values: Vec<i64>| -> Batch {
+        let column: ArrayRef = std::sync::Arc::new(Int64Array::from(values));
+        harness::batch(vec![column])
+    };
+    let mut spec = hash(AggregatePhase::Single, &[], vec![spec_of("sum", &[0], DataType::Int64)]);
+    spec.input = vec![DataType::Int64];
+    spec.aggregates[0].arg_types = vec![DataType::Int64];
+    let run = |values| {
+        let spec = OperatorSpec::HashAggregate(spec.clone());
+        harness::run(&spec, vec![vec![column(values)]])
+    };
+    let fits = run(vec![i64::MAX, i64::MAX, -i64::MAX]).unwrap();
+    assert_eq!(h::rows(&fits), [i64::MAX.to_string()]);
+    let error = run(vec![i64::MAX, 1]).unwrap_err();
+    assert!(error.to_string().contains("out of range"), "{error}");
+}
+
+#[test]
+fn a_superstep_emits_and_begins_anew() {
+    let spec = hash(AggregatePhase::Single, &[], vec![spec_of("count", &[], DataType::Int64)]);
+    let job = harness::context(100);
+    let mut operator = HashAggregate::new(&spec, &job).unwrap();
+    let (waker, metrics) = (std::task::Waker::noop(), Default::default());
+    let mut cx = OperatorContext {
+        vertex: crate::graph::VertexId(0),
+        subtask: 0,
+        parallelism: 1,
+        job: &job,
+        waker,
+        metrics: &metrics,
+        cancelled: &job.cancelled,
+    };
+    operator.open(&mut cx).unwrap();
+    let mut counts = Vec::new();
+    let mut drain = |operator: &mut HashAggregate, cx: &mut OperatorContext<'_>| loop {
+        match operator.step(cx).unwrap() {
+            Output::Element(_, StreamElement::Batch(batch)) => counts.extend(h::rows(&[batch])),
+            Output::NeedInput(_) | Output::Finished => break,
+            other => panic!("{other:?}"),
+        }
+    };
+    for number in 0..2 {
+        for batch in batches(&rows(12, 30), 20) {
+            operator.push(PortId(0), StreamElement::Batch(batch), &mut cx).unwrap();
+            drain(&mut operator, &mut cx);
+        }
+        operator.on_superstep(Superstep { number, last: number == 1 }, &mut cx).unwrap();
+        drain(&mut operator, &mut cx);
+    }
+    operator.push(PortId(0), StreamElement::End, &mut cx).unwrap();
+    drain(&mut operator, &mut cx);
+    assert_eq!(counts, ["30", "30"]);
+}
