@@ -2,12 +2,14 @@
 //!
 //! Files in Parquet, CSV, JSON and Arrow IPC, tables in memory, and the writers for both.
 
+mod csv;
 pub mod files;
 pub mod memory;
 pub mod parquet;
 mod scan;
 #[cfg(test)]
 mod testing;
+mod text;
 pub mod write;
 
 use std::collections::HashMap;

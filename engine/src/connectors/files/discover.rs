@@ -27,6 +27,8 @@ pub struct FoundFile {
     pub mtime_ns: i64,
     /// `key=value` folders above it.
     pub partition: Vec<(String, Option<String>)>,
+    /// For delimited text: its columns, if they are not those of the table in the table's order.
+    pub columns: Option<Vec<String>>,
 }
 
 /// The environment through which planning reads heads and footers; it owns no thread unless asked to.
@@ -133,7 +135,7 @@ pub fn described(path: PathBuf, name: String) -> Result<FoundFile> {
         fs::metadata(&path).map_err(|e| Error::io(format!("cannot open \"{name}\""), &e))?;
     let mtime_ns = metadata.mtime().saturating_mul(1_000_000_000) + metadata.mtime_nsec();
     let partition = hive::parse(&path);
-    Ok(FoundFile { path, name, size: metadata.len(), mtime_ns, partition })
+    Ok(FoundFile { path, name, size: metadata.len(), mtime_ns, partition, columns: None })
 }
 
 fn missing(path: &Path, written: &str) -> Error {

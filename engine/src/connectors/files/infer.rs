@@ -4,19 +4,26 @@ use std::io::Read;
 use std::sync::Arc;
 
 use arrow::datatypes::{Schema, SchemaRef};
-use thalweg_optimizer::TableStatistics;
+use thalweg_optimizer::physical::Provenance;
+use thalweg_optimizer::{ColumnStatistics, TableStatistics};
 use thalweg_runtime::{Error, Result};
 
 use super::discover::{FoundFile, described, system_env};
 use super::format::{compression_by_magic, format_by_magic, format_by_name};
 use super::options::{CsvOptions, FileOptions};
 use super::{Compression, FileCache, FileFormat, FileKind, spool, union};
+use crate::connectors::csv::infer_files;
 use crate::connectors::parquet::{ParquetMeta, table_statistics};
 
 /// Bytes that tell a format.
 const MAGIC_BYTES: usize = 512;
 /// Files whose footers are all read to find the columns; of more files a sample this large is.
 const FOOTERS_MAX: usize = 256;
+
+/// How much larger packed text is when it is unpacked.
+const PACKED_RATIO: f64 = 4.0;
+/// Bytes of a text value in memory, when nothing is known of it.
+const TEXT_WIDTH: f64 = 24.0;
 
 /// What is known of a table's files.
 pub struct Inferred {
@@ -28,6 +35,8 @@ pub struct Inferred {
     pub csv: CsvOptions,
     /// Whether delimited text has a header.
     pub csv_header: bool,
+    /// Whether headers must name the table's columns.
+    pub csv_by_name: bool,
     /// The statistics, once the table's columns are settled.
     pub statistics: Box<dyn FnOnce(&Schema) -> TableStatistics>,
 }
@@ -52,8 +61,49 @@ pub fn infer(
     }
     match kind.format {
         FileFormat::Parquet => infer_parquet(files, kind, options),
+        FileFormat::Csv => infer_csv(files, kind, options),
         other => Err(Error::Unsupported(format!("reading {}", other.name()))),
     }
+}
+
+fn infer_csv(files: &mut [FoundFile], kind: FileKind, options: &FileOptions) -> Result<Inferred> {
+    let dialect = infer_files(files, kind.compression, &options.csv, options.schema.as_ref())?;
+    let bytes: u64 = files.iter().map(|f| f.size).sum();
+    let rows = plain_bytes(bytes, kind.compression) / dialect.record_bytes.max(1.0);
+    for (file, columns) in files.iter_mut().zip(dialect.file_columns) {
+        file.columns = columns;
+    }
+    Ok(Inferred {
+        kind,
+        schema: dialect.schema,
+        csv: dialect.csv,
+        csv_header: dialect.header,
+        csv_by_name: dialect.by_name,
+        statistics: Box::new(move |schema| estimated(schema, rows)),
+    })
+}
+
+/// Bytes of text behind packed ones, by the ratio that packed text usually has.
+fn plain_bytes(bytes: u64, compression: Compression) -> f64 {
+    match compression {
+        Compression::None => bytes as f64,
+        Compression::Gzip | Compression::Zstd => bytes as f64 * PACKED_RATIO,
+    }
+}
+
+/// Statistics of which only the number of rows is known, and that from a sample.
+fn estimated(schema: &Schema, rows: f64) -> TableStatistics {
+    let rows = rows.max(1.0);
+    let columns: Vec<ColumnStatistics> = schema
+        .fields()
+        .iter()
+        .map(|field| {
+            let width = field.data_type().primitive_width().map_or(TEXT_WIDTH, |w| w as f64);
+            ColumnStatistics { avg_width: Some(width), ..Default::default() }
+        })
+        .collect();
+    let bytes = columns.iter().filter_map(|c| c.avg_width).sum::<f64>() * rows;
+    TableStatistics { rows: Some(rows), provenance: Provenance::Sample, bytes: Some(bytes), columns }
 }
 
 fn kind_of(file: &FoundFile, format: Option<FileFormat>) -> Result<FileKind> {
@@ -122,6 +172,7 @@ fn infer_parquet(files: &mut [FoundFile], kind: FileKind, options: &FileOptions)
         schema,
         csv: options.csv.clone(),
         csv_header: false,
+        csv_by_name: false,
         statistics: Box::new(move |schema| table_statistics(schema, &metas, bytes_read, bytes_all)),
     })
 }

@@ -15,11 +15,13 @@ mod table;
 mod union;
 
 pub use cache::FileCache;
+pub(crate) use format::delimiter_by_name;
 pub use format::{Compression, FileFormat, FileKind};
 pub use hive::PartitionColumn;
 pub(crate) use hive::value as partition_value;
 pub use options::{CsvOptions, FileOptions};
+pub(crate) use spool::reader as unpacking_reader;
 pub use table::FileTable;
 
-pub(crate) use discover::{FoundFile, system_env};
+pub(crate) use discover::FoundFile;
 pub(crate) use union::common_type;

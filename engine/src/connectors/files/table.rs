@@ -41,7 +41,7 @@ impl FileTable {
             Some(declared) => declared_schema(declared, &mut partition_columns)?,
             None => with_partitions(&inferred.schema, &partition_columns),
         };
-        let Inferred { kind, csv, csv_header, statistics, .. } = inferred;
+        let Inferred { kind, csv, csv_header, csv_by_name, statistics, .. } = inferred;
         let names: Vec<&str> = partition_columns.iter().map(|p| p.name.as_str()).collect();
         let scan = FileScan {
             kind,
@@ -49,6 +49,7 @@ impl FileTable {
             partition_columns,
             csv,
             csv_header,
+            csv_by_name,
             json_ignore_errors: options.json_ignore_errors,
         };
         let statistics = statistics(&schema);
@@ -102,6 +103,7 @@ fn scan_file(file: &FoundFile, partition_columns: &[&str]) -> ScanFile {
         size: file.size,
         mtime_ns: file.mtime_ns,
         partition: partition_columns.iter().map(|name| value(name)).collect(),
+        columns: file.columns.clone(),
     }
 }
 

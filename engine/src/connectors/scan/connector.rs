@@ -8,7 +8,7 @@ use thalweg_runtime::{Error, Result};
 
 use super::FileScan;
 use crate::connectors::files::FileFormat;
-use crate::connectors::parquet;
+use crate::connectors::{csv, parquet};
 
 /// Reads files of all formats.
 #[derive(Debug, Default)]
@@ -19,6 +19,7 @@ impl SourceConnector for FileConnector {
         let scan = FileScan::from_options(&spec.options)?;
         match scan.kind.format {
             FileFormat::Parquet => parquet::open(spec, scan, job),
+            FileFormat::Csv => csv::open(spec, scan, job),
             other => Err(Error::Unsupported(format!("reading {}", other.name()))),
         }
     }

@@ -20,6 +20,8 @@ pub struct ScanFile {
     pub mtime_ns: i64,
     /// The value of each partition column; NULL is `None`.
     pub partition: Vec<Option<String>>,
+    /// For delimited text: the columns of this file, if they are not those of the table in the table's order.
+    pub columns: Option<Vec<String>>,
 }
 
 /// The files of a table and how they are read.
@@ -35,6 +37,8 @@ pub struct FileScan {
     pub csv: CsvOptions,
     /// For delimited text: whether each file begins with a header, as far as it was looked at.
     pub csv_header: bool,
+    /// For delimited text: whether headers must name the table's columns.
+    pub csv_by_name: bool,
     /// Leave out JSON records that cannot be read.
     pub json_ignore_errors: bool,
 }

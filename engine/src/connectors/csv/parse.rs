@@ -1,0 +1,198 @@
+//! From fields to arrays, a column at a time.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, BinaryViewBuilder, BooleanBuilder, Date32Builder, PrimitiveBuilder, StringBuilder,
+    StringViewBuilder, TimestampMicrosecondBuilder, Array,
+};
+use arrow::compute::{CastOptions, cast_with_options};
+use arrow::datatypes::{
+    ArrowPrimitiveType, DataType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
+    Int64Type, TimeUnit, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use thalweg_runtime::Result;
+
+use crate::connectors::text::{Field, Structure, value as text};
+
+/// The fields of one column, with what is needed to read them.
+pub struct ColumnFields<'a> {
+    /// The buffer that fields point into.
+    pub bytes: &'a [u8],
+    /// All fields of all records.
+    pub fields: &'a [Field],
+    /// Fields a record has.
+    pub stride: usize,
+    /// Which of them is the column.
+    pub index: usize,
+    /// The bytes that structure the text.
+    pub structure: Structure,
+    /// Unquoted text that means NULL, beside the empty field.
+    pub null: Option<&'a [u8]>,
+}
+
+/// A row whose value is not of the column's type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadRow(pub usize);
+
+impl ColumnFields<'_> {
+    fn rows(&self) -> usize {
+        self.fields.len() / self.stride
+    }
+
+    /// Calls `f` with the row and the value of every field; NULL is `None`.
+    fn each(&self, mut f: impl FnMut(usize, Option<&[u8]>)) {
+        let mut scratch = Vec::new();
+        for row in 0..self.rows() {
+            let field = self.fields[row * self.stride + self.index];
+            if field.is_absent() {
+                f(row, None);
+                continue;
+            }
+            let raw = &self.bytes[field.start..field.end];
+            if field.escaped {
+                self.structure.unescape(raw, &mut scratch);
+                f(row, Some(&scratch));
+            } else if !field.quoted && self.null == Some(raw) {
+                f(row, None);
+            } else {
+                f(row, Some(raw));
+            }
+        }
+    }
+
+    /// The column as an array; rows that cannot be read are NULL in it and listed.
+    pub fn parse(&self, data_type: &DataType) -> Result<(ArrayRef, Vec<BadRow>)> {
+        match data_type {
+            DataType::Utf8View => Ok(self.text()),
+            DataType::Int64 => Ok(self.primitive::<Int64Type>(text::integer)),
+            DataType::Float64 => Ok(self.primitive::<Float64Type>(text::double)),
+            DataType::Date32 => Ok(self.date()),
+            DataType::Boolean => Ok(self.boolean()),
+            DataType::Timestamp(TimeUnit::Microsecond, None) => Ok(self.timestamp(None)),
+            DataType::Timestamp(TimeUnit::Microsecond, Some(zone)) => Ok(self.timestamp(Some(zone))),
+            DataType::Int8 => Ok(self.primitive::<Int8Type>(|b| text::integer(b)?.try_into().ok())),
+            DataType::Int16 => Ok(self.primitive::<Int16Type>(|b| text::integer(b)?.try_into().ok())),
+            DataType::Int32 => Ok(self.primitive::<Int32Type>(|b| text::integer(b)?.try_into().ok())),
+            DataType::UInt8 => Ok(self.primitive::<UInt8Type>(|b| text::integer(b)?.try_into().ok())),
+            DataType::UInt16 => Ok(self.primitive::<UInt16Type>(|b| text::integer(b)?.try_into().ok())),
+            DataType::UInt32 => Ok(self.primitive::<UInt32Type>(|b| text::integer(b)?.try_into().ok())),
+            DataType::UInt64 => Ok(self.primitive::<UInt64Type>(text::unsigned)),
+            DataType::Float32 => Ok(self.primitive::<Float32Type>(|b| text::double(b).map(|v| v as f32))),
+            DataType::Binary | DataType::LargeBinary | DataType::BinaryView => self.binary(data_type),
+            other => self.by_cast(other),
+        }
+    }
+
+    fn text(&self) -> (ArrayRef, Vec<BadRow>) {
+        let mut builder = StringViewBuilder::with_capacity(self.rows());
+        let mut bad = Vec::new();
+        self.each(|row, value| match value.map(std::str::from_utf8) {
+            Some(Ok(value)) => builder.append_value(value),
+            Some(Err(_)) => {
+                bad.push(BadRow(row));
+                builder.append_null();
+            }
+            None => builder.append_null(),
+        });
+        (Arc::new(builder.finish()), bad)
+    }
+
+    fn primitive<T: ArrowPrimitiveType>(
+        &self,
+        parse: impl Fn(&[u8]) -> Option<T::Native>,
+    ) -> (ArrayRef, Vec<BadRow>) {
+        let mut builder = PrimitiveBuilder::<T>::with_capacity(self.rows());
+        let mut bad = Vec::new();
+        self.each(|row, value| {
+            let parsed = value.and_then(&parse);
+            if parsed.is_none() && is_bad(value) {
+                bad.push(BadRow(row));
+            }
+            builder.append_option(parsed);
+        });
+        (Arc::new(builder.finish()), bad)
+    }
+
+    fn date(&self) -> (ArrayRef, Vec<BadRow>) {
+        let mut builder = Date32Builder::with_capacity(self.rows());
+        let mut bad = Vec::new();
+        self.each(|row, value| {
+            let parsed = value.and_then(text::date);
+            if parsed.is_none() && is_bad(value) {
+                bad.push(BadRow(row));
+            }
+            builder.append_option(parsed);
+        });
+        (Arc::new(builder.finish()), bad)
+    }
+
+    fn timestamp(&self, zone: Option<&Arc<str>>) -> (ArrayRef, Vec<BadRow>) {
+        let mut builder = TimestampMicrosecondBuilder::with_capacity(self.rows());
+        let mut bad = Vec::new();
+        self.each(|row, value| {
+            let parsed = value.and_then(text::timestamp);
+            if parsed.is_none() && is_bad(value) {
+                bad.push(BadRow(row));
+            }
+            builder.append_option(parsed.map(|t| t.micros));
+        });
+        let array = builder.finish();
+        match zone {
+            Some(zone) => (Arc::new(array.with_timezone(zone.clone())), bad),
+            None => (Arc::new(array), bad),
+        }
+    }
+
+    fn boolean(&self) -> (ArrayRef, Vec<BadRow>) {
+        let mut builder = BooleanBuilder::with_capacity(self.rows());
+        let mut bad = Vec::new();
+        self.each(|row, value| {
+            let parsed = value.and_then(text::boolean);
+            if parsed.is_none() && is_bad(value) {
+                bad.push(BadRow(row));
+            }
+            builder.append_option(parsed);
+        });
+        (Arc::new(builder.finish()), bad)
+    }
+
+    fn binary(&self, data_type: &DataType) -> Result<(ArrayRef, Vec<BadRow>)> {
+        let mut builder = BinaryViewBuilder::with_capacity(self.rows());
+        let mut bad = Vec::new();
+        self.each(|row, value| match value.map(text::binary) {
+            Some(Some(value)) => builder.append_value(value),
+            Some(None) => {
+                bad.push(BadRow(row));
+                builder.append_null();
+            }
+            None => builder.append_null(),
+        });
+        Ok((arrow::compute::cast(&builder.finish(), data_type)?, bad))
+    }
+
+    /// Types that are rare in text go through Arrow's casts.
+    fn by_cast(&self, data_type: &DataType) -> Result<(ArrayRef, Vec<BadRow>)> {
+        let mut builder = StringBuilder::with_capacity(self.rows(), 0);
+        let mut bad = Vec::new();
+        self.each(|row, value| match value.map(std::str::from_utf8) {
+            Some(Ok(value)) => builder.append_value(value.trim()),
+            Some(Err(_)) => {
+                bad.push(BadRow(row));
+                builder.append_null();
+            }
+            None => builder.append_null(),
+        });
+        let strings = builder.finish();
+        let array = cast_with_options(&strings, data_type, &CastOptions::default())?;
+        let failed = (0..strings.len())
+            .filter(|&row| array.is_null(row) && strings.is_valid(row) && !strings.value(row).is_empty());
+        bad.extend(failed.map(BadRow));
+        Ok((array, bad))
+    }
+}
+
+/// Only white space is no value, for all types but text.
+fn is_bad(value: Option<&[u8]>) -> bool {
+    value.is_some_and(|v| !v.trim_ascii().is_empty())
+}

@@ -1,0 +1,168 @@
+//! Delimited text against rows written by hand.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use arrow::array::AsArray;
+use arrow::datatypes::{DataType, Field, Int64Type, Schema, TimeUnit};
+use thalweg_runtime::Error;
+use thalweg_runtime::source::SourceSpec;
+
+use crate::catalog::Table;
+use crate::connectors::testing::{read, rows_as_text, run, spec, text_file};
+use crate::connectors::{FileOptions, FileTable};
+
+fn rows(text: &str) -> Vec<String> {
+    let (_dir, path) = text_file("a.csv", text);
+    rows_as_text(&read(&path, &FileOptions::default()).unwrap())
+}
+
+fn types(text: &str) -> Vec<(String, DataType)> {
+    let (_dir, path) = text_file("a.csv", text);
+    let table = FileTable::discover(&[path], None, &FileOptions::default()).unwrap();
+    table.schema().fields().iter().map(|f| (f.name().clone(), f.data_type().clone())).collect()
+}
+
+fn error(text: &str, options: &FileOptions) -> (String, Option<String>) {
+    let (_dir, path) = text_file("a.csv", text);
+    match read(&path, options) {
+        Err(Error::User { message, hint, .. }) => (message.replace(&path, "FILE"), hint),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn types_are_inferred() {
+    let text = "b,i,d,day,t,z,s,n\ntrue,1,1.5,2024-01-31,2024-01-31 10:00:00,2024-01-31T10:00:00Z,x,\n\
+                false,-2,3,2024-02-01,2024-01-31,2024-01-31 10:00:00+02,7,\n";
+    let micros = |zone: Option<&str>| DataType::Timestamp(TimeUnit::Microsecond, zone.map(Arc::from));
+    let expected = [
+        ("b", DataType::Boolean),
+        ("i", DataType::Int64),
+        ("d", DataType::Float64),
+        ("day", DataType::Date32),
+        ("t", micros(None)),
+        ("z", micros(Some("+00:00"))),
+        ("s", DataType::Utf8View),
+        ("n", DataType::Utf8View),
+    ];
+    let expected: Vec<_> = expected.into_iter().map(|(n, t)| (n.to_string(), t)).collect();
+    assert_eq!(types(text), expected);
+}
+
+#[test]
+fn headers_are_found_out() {
+    let names = |text: &str| types(text).into_iter().map(|(n, _)| n).collect::<Vec<_>>();
+    assert_eq!(names("a,b\n1,2\n"), ["a", "b"]);
+    assert_eq!(names("1,2\n3,4\n"), ["column_1", "column_2"]);
+    assert_eq!(names("x,y\nfoo,bar\n"), ["x", "y"]);
+    assert_eq!(names("a,a,\n1,2,3\n"), ["a", "a_1", "column_3"]);
+    assert_eq!(names("1,x\n2,y\n"), ["column_1", "column_2"]);
+}
+
+#[test]
+fn delimiters_are_found_out() {
+    assert_eq!(rows("a;b\n1,5;2\n"), ["1,5|2"]);
+    assert_eq!(rows("a\tb\n1\tx, y\n"), ["1|x, y"]);
+    assert_eq!(rows("a|b\n1|2\n"), ["1|2"]);
+    assert_eq!(rows("only\n1\n"), ["1"]);
+}
+
+#[test]
+fn null_and_the_empty_string_differ() {
+    assert_eq!(rows("a,b\nx,\ny,\"\"\n"), ["x|∅", "y|"]);
+    assert_eq!(rows("a\nx\n\n\"\"\n"), ["x", "∅", ""]);
+    let (_dir, path) = text_file("a.csv", "a,b\nNA,1\nx,NA\n\"NA\",2");
+    let mut options = FileOptions::default();
+    options.set("csv.null", "NA").unwrap();
+    assert_eq!(rows_as_text(&read(&path, &options).unwrap()), ["∅|1", "x|∅", "NA|2"]);
+}
+
+#[test]
+fn bom_crlf_and_quoted_line_ends() {
+    assert_eq!(rows("\u{feff}a,b\r\n1,\"x\r\ny\"\r\n\r\n2,\"q\"\"q\""), ["1|x\r\ny", "2|q\"q"]);
+}
+
+#[test]
+fn errors_name_the_place() {
+    let mut options = FileOptions::default();
+    options.schema = Some(Arc::new(Schema::new(vec![
+        Field::new("id", DataType::Int64, true),
+        Field::new("name", DataType::Utf8View, true),
+    ])));
+    let text = "id,name\n1,\"a\nb\"\nabc,x\n4,y\n";
+    let (message, hint) = error(text, &options);
+    assert_eq!(message, "CSV error in FILE, line 4, column 1 (\"id\"): cannot read \"abc\" as BIGINT");
+    assert!(hint.unwrap().contains("csv.ignore-errors"));
+    let (message, _) = error("id,name\n1,a\n2\n", &FileOptions::default());
+    assert_eq!(message, "CSV error in FILE, line 3: 1 field instead of 2");
+    options.csv.ignore_errors = true;
+    let (_dir, path) = text_file("a.csv", "id,name\n1,a\nabc,x\n4\n5,z\n");
+    assert_eq!(rows_as_text(&read(&path, &options).unwrap()), ["1|a", "5|z"]);
+}
+
+#[test]
+fn pieces_of_a_large_file_add_up() {
+    // Quoted line ends all over, so that every cut is likely to lie inside or near quotes.
+    let (dir, path) = text_file("a.csv", "id,text\n");
+    let mut file = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
+    let mut expected = 0_i64;
+    let mut text = String::new();
+    for id in 0..300_000_i64 {
+        let filler = "x\n,\"\"".repeat((id % 23) as usize);
+        text.push_str(&format!("{id},\"{filler}\"\r\n"));
+        expected += id;
+    }
+    file.write_all(text.as_bytes()).unwrap();
+    let table = FileTable::discover(&[path.clone()], None, &FileOptions::default()).unwrap();
+    for subtasks in [1, 3] {
+        let batch = run(&spec(&table), subtasks).unwrap();
+        assert_eq!(batch.num_rows(), 300_000);
+        let ids = batch.column(0).as_primitive::<Int64Type>();
+        assert_eq!(ids.values().iter().sum::<i64>(), expected);
+        let bytes: usize = batch.column(1).as_string_view().iter().map(|v| v.unwrap().len()).sum();
+        assert_eq!(bytes, (0..300_000).map(|id| 4 * (id % 23)).sum::<usize>());
+    }
+    let rows = table.statistics().rows.unwrap();
+    assert!((200_000.0..450_000.0).contains(&rows), "{rows}");
+    let packed = dir.path().join("a.csv.zst");
+    std::fs::write(&packed, zstd::encode_all(text.as_bytes(), 1).unwrap()).unwrap();
+    let options = FileOptions { schema: Some(table.schema()), ..Default::default() };
+    let batch = read(&packed.display().to_string(), &options).unwrap();
+    assert_eq!(batch.num_rows(), 300_000);
+}
+
+#[test]
+fn packed_text_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.csv.gz");
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(b"a,b\n1,x\n2,y\n").unwrap();
+    std::fs::write(&path, encoder.finish().unwrap()).unwrap();
+    let batch = read(&path.display().to_string(), &FileOptions::default()).unwrap();
+    assert_eq!(rows_as_text(&batch), ["1|x", "2|y"]);
+}
+
+#[test]
+fn files_are_joined_by_their_headers() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("a.csv"), "x,y\n1,a\n").unwrap();
+    std::fs::write(dir.path().join("b.csv"), "y,z,x\nb,true,2.5\n").unwrap();
+    let batch = read(&format!("{}/*.csv", dir.path().display()), &FileOptions::default()).unwrap();
+    assert_eq!(rows_as_text(&batch), ["1.0|a|∅", "2.5|b|true"]);
+}
+
+#[test]
+fn only_wanted_columns_are_parsed() {
+    let schema = Schema::new(vec![
+        Field::new("a", DataType::Int64, true),
+        Field::new("b", DataType::Int64, true),
+    ]);
+    let options = FileOptions { schema: Some(Arc::new(schema)), ..Default::default() };
+    let (_dir, path) = text_file("a.csv", "a,b\n1,not a number\n");
+    let table = FileTable::discover(&[path], None, &options).unwrap();
+    let batch = run(&SourceSpec { projection: vec![0], ..spec(&table) }, 1).unwrap();
+    assert_eq!(rows_as_text(&batch), ["1"]);
+    let count = run(&SourceSpec { projection: vec![], ..spec(&table) }, 1).unwrap();
+    assert_eq!(count.num_rows(), 1);
+}

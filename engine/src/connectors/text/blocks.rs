@@ -1,0 +1,401 @@
+//! Bytes of text files on their way to a parser.
+//!
+//! A plain file is cut into pieces of [`PIECE_BYTES`]; a piece's block holds the records that begin in it, and is
+//! lengthened when the last of them reaches beyond. A packed file is one piece whose block moves on through the
+//! unpacked bytes; what the parser has not used is kept in front of what comes next.
+
+use std::io::Read;
+use std::sync::Arc;
+use std::task::Waker;
+
+use parking_lot::Mutex;
+use thalweg_runtime::env::{Environment, IoTask, ReadFile};
+use thalweg_runtime::{Error, Result};
+
+use super::quoting::{Quoting, Summary, first_record};
+use super::record::Structure;
+use crate::connectors::files::{Compression, unpacking_reader};
+use crate::connectors::scan::ScanFile;
+
+/// Bytes of a piece.
+const PIECE_BYTES: u64 = 4 << 20;
+/// Bytes read behind a piece at once, for its last record.
+const TAIL_BYTES: u64 = 64 << 10;
+/// Bytes by which a block grows when a record is still not whole, and of each step through a packed file.
+const STEP_BYTES: usize = 1 << 20;
+/// Bytes that a record may have.
+const RECORD_BYTES_MAX: usize = 512 << 20;
+
+/// Bytes and how far they are parsed.
+#[derive(Debug, Default)]
+pub struct Block {
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// The next record begins here.
+    pub at: usize,
+    /// Records that begin here or later belong to another piece.
+    pub end: usize,
+    /// Whether the bytes end with the file.
+    pub last: bool,
+    /// Whether `at` is the beginning of the file.
+    pub first: bool,
+    lines_before: u64,
+    counted_from: usize,
+}
+
+impl Block {
+    /// The line of the file in which a byte lies, from 1.
+    pub fn line_of(&self, position: usize) -> u64 {
+        let from = self.counted_from.min(position);
+        self.lines_before + memchr::memchr_iter(b'\n', &self.bytes[from..position]).count() as u64 + 1
+    }
+
+    /// Whether all records that belong to the block were taken.
+    pub fn is_used_up(&self) -> bool {
+        self.at >= self.end
+    }
+}
+
+/// The pieces of one file, shared by all who read them.
+#[derive(Debug)]
+pub struct Pieces {
+    file: ScanFile,
+    compression: Compression,
+    structure: Structure,
+    state: Mutex<PiecesState>,
+}
+
+#[derive(Debug, Default)]
+struct PiecesState {
+    summaries: Vec<Option<Summary>>,
+    started: Vec<bool>,
+    waiters: Vec<Waker>,
+}
+
+impl Pieces {
+    /// The pieces of a file; nothing is read yet.
+    pub fn new(file: ScanFile, compression: Compression, structure: Structure) -> Arc<Self> {
+        let count = match compression {
+            Compression::None => usize::try_from(file.size.div_ceil(PIECE_BYTES)).unwrap_or(usize::MAX),
+            Compression::Gzip | Compression::Zstd => 1,
+        };
+        let state = PiecesState {
+            summaries: vec![None; count],
+            started: vec![false; count],
+            waiters: Vec::new(),
+        };
+        Arc::new(Pieces { file, compression, structure, state: Mutex::new(state) })
+    }
+
+    /// The file.
+    pub fn file(&self) -> &ScanFile {
+        &self.file
+    }
+
+    /// How many pieces there are; none if the file is empty.
+    pub fn count(&self) -> usize {
+        self.state.lock().summaries.len()
+    }
+
+    /// Bytes of a piece in the file.
+    pub fn bytes(&self, piece: usize) -> u64 {
+        match self.compression {
+            Compression::None => {
+                PIECE_BYTES.min(self.file.size.saturating_sub(piece as u64 * PIECE_BYTES))
+            }
+            Compression::Gzip | Compression::Zstd => self.file.size,
+        }
+    }
+
+    /// Quoting and lines before a piece, once all pieces before it are summarised; otherwise the waker is registered,
+    /// and pieces that nobody reads are looked through.
+    fn before(self: &Arc<Self>, piece: usize, env: &Arc<dyn Environment>, waker: &Waker) -> Option<(Quoting, u64)> {
+        let mut missing = Vec::new();
+        {
+            let mut state = self.state.lock();
+            let (mut quoting, mut lines) = (Quoting::FieldStart, 0);
+            let known = state.summaries[..piece].iter().all(|summary| {
+                summary.inspect(|s| {
+                    quoting = s.after(quoting);
+                    lines += s.lines;
+                }).is_some()
+            });
+            if known {
+                return Some((quoting, lines));
+            }
+            state.waiters.push(waker.clone());
+            for i in 0..piece {
+                if !state.started[i] {
+                    state.started[i] = true;
+                    missing.push(i);
+                }
+            }
+        }
+        for i in missing {
+            let (pieces, env_there) = (self.clone(), env.clone());
+            // A failure is reported by whoever reads the piece; the waiting reader sees a summary in any case.
+            env.spawn_io(Box::new(move || drop(pieces.read(&env_there, i))));
+        }
+        None
+    }
+
+    /// Reads a piece and publishes its summary. Blocks.
+    fn read(&self, env: &Arc<dyn Environment>, piece: usize) -> Result<Piece> {
+        let start = piece as u64 * PIECE_BYTES;
+        let lead = u64::from(start > 0);
+        let end = (start + PIECE_BYTES).min(self.file.size);
+        let to = (end + TAIL_BYTES).min(self.file.size);
+        let result = self.read_range(env, start - lead, to);
+        let summary = result.as_ref().map_or(Summary::default(), |(_, bytes)| {
+            let whole = (lead as usize).min(bytes.len())..((lead + end - start) as usize).min(bytes.len());
+            Summary::of(&self.structure, &bytes[whole])
+        });
+        let mut state = self.state.lock();
+        state.summaries[piece] = Some(summary);
+        state.waiters.drain(..).for_each(Waker::wake);
+        drop(state);
+        let (file, bytes) = result?;
+        Ok(Piece {
+            last: to == self.file.size,
+            end: ((lead + end - start) as usize).min(bytes.len()),
+            lead: lead as usize,
+            bytes,
+            file,
+        })
+    }
+
+    fn read_range(&self, env: &Arc<dyn Environment>, from: u64, to: u64) -> Result<(Arc<dyn ReadFile>, Vec<u8>)> {
+        let context = || format!("cannot read \"{}\"", self.file.name);
+        let file = env.open_file(&self.file.path).map_err(|e| Error::io(context(), &e))?;
+        let bytes = read_at(&*file, from, to - from).map_err(|e| Error::io(context(), &e))?;
+        Ok((file, bytes))
+    }
+}
+
+fn read_at(file: &dyn ReadFile, from: u64, length: u64) -> std::io::Result<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
+    let read = file.read_at(&mut bytes, from)?;
+    bytes.truncate(read);
+    Ok(bytes)
+}
+
+struct Piece {
+    file: Arc<dyn ReadFile>,
+    bytes: Vec<u8>,
+    lead: usize,
+    end: usize,
+    last: bool,
+}
+
+/// A reader that is passed back and forth between the parser and the I/O threads.
+type Unpacking = Box<dyn Read + Send>;
+
+/// One piece on its way to a parser.
+pub struct TextBlocks {
+    pieces: Arc<Pieces>,
+    piece: usize,
+    env: Arc<dyn Environment>,
+
+    block: Block,
+    state: State,
+}
+
+enum State {
+    Reading(IoTask<Piece>),
+    /// Read, but it is not known how quoting comes into it.
+    Unplaced(Piece),
+    Ready(Rest),
+    Lengthening(IoTask<(Arc<dyn ReadFile>, Vec<u8>)>),
+    Unpacking(IoTask<(Unpacking, Vec<u8>)>),
+}
+
+/// Where more bytes come from.
+enum Rest {
+    File(Arc<dyn ReadFile>),
+    Packed(Unpacking),
+    Nothing,
+}
+
+impl TextBlocks {
+    /// Starts reading a piece.
+    pub fn new(pieces: &Arc<Pieces>, piece: usize, env: &Arc<dyn Environment>) -> Self {
+        pieces.state.lock().started[piece] = true;
+        let state = match pieces.compression {
+            Compression::None => {
+                let (pieces, env_there) = (pieces.clone(), env.clone());
+                State::Reading(IoTask::spawn(env, move || pieces.read(&env_there, piece)))
+            }
+            packed => {
+                let (file, env_there) = (pieces.file.clone(), env.clone());
+                State::Unpacking(IoTask::spawn(env, move || {
+                    let context = || format!("cannot read \"{}\"", file.name);
+                    let opened = env_there.open_file(&file.path).map_err(|e| Error::io(context(), &e))?;
+                    let sequential = Sequential { file: opened, at: 0 };
+                    let reader = unpacking_reader(sequential, packed)
+                        .map_err(|e| Error::io(context(), &e))?;
+                    unpack(reader, &file.name)
+                }))
+            }
+        };
+        let block = Block { first: piece == 0, ..Block::default() };
+        TextBlocks { pieces: pieces.clone(), piece, env: env.clone(), block, state }
+    }
+
+    /// The file's name in messages.
+    pub fn file_name(&self) -> &str {
+        &self.pieces.file.name
+    }
+
+    /// The block, once [`TextBlocks::ready`] has said so.
+    pub fn block(&mut self) -> &mut Block {
+        &mut self.block
+    }
+
+    /// Whether the block can be parsed; otherwise the waker is registered.
+    pub fn ready(&mut self, waker: &Waker) -> Result<bool> {
+        loop {
+            match std::mem::replace(&mut self.state, State::Ready(Rest::Nothing)) {
+                State::Ready(rest) => {
+                    self.state = State::Ready(rest);
+                    return Ok(true);
+                }
+                State::Reading(mut task) => match task.poll(waker) {
+                    None => {
+                        self.state = State::Reading(task);
+                        return Ok(false);
+                    }
+                    Some(piece) => self.state = State::Unplaced(piece?),
+                },
+                State::Unplaced(piece) => match self.pieces.before(self.piece, &self.env, waker) {
+                    None => {
+                        self.state = State::Unplaced(piece);
+                        return Ok(false);
+                    }
+                    Some((quoting, lines)) => self.place(piece, quoting, lines)?,
+                },
+                State::Lengthening(mut task) => match task.poll(waker) {
+                    None => {
+                        self.state = State::Lengthening(task);
+                        return Ok(false);
+                    }
+                    Some(more) => {
+                        let (file, bytes) = more?;
+                        self.block.last = bytes.len() < STEP_BYTES;
+                        self.block.bytes.extend_from_slice(&bytes);
+                        self.state = State::Ready(Rest::File(file));
+                    }
+                },
+                State::Unpacking(mut task) => match task.poll(waker) {
+                    None => {
+                        self.state = State::Unpacking(task);
+                        return Ok(false);
+                    }
+                    Some(more) => {
+                        let (reader, bytes) = more?;
+                        self.move_on(bytes)?;
+                        self.state = State::Ready(Rest::Packed(reader));
+                    }
+                },
+            }
+        }
+    }
+
+    fn place(&mut self, piece: Piece, quoting: Quoting, lines: u64) -> Result<()> {
+        check_encoding(&piece.bytes, self.piece == 0, &self.pieces.file.name)?;
+        let at = match self.piece {
+            0 => bom_length(&piece.bytes),
+            _ => first_record(&self.pieces.structure, &piece.bytes, quoting).unwrap_or(piece.bytes.len()),
+        };
+        self.block = Block {
+            at,
+            end: piece.end,
+            last: piece.last,
+            first: self.piece == 0,
+            lines_before: lines,
+            counted_from: piece.lead,
+            bytes: piece.bytes,
+        };
+        self.state = State::Ready(Rest::File(piece.file));
+        Ok(())
+    }
+
+    /// Lets go of what was parsed and appends what was unpacked.
+    fn move_on(&mut self, bytes: Vec<u8>) -> Result<()> {
+        let block = &mut self.block;
+        let before = block.bytes.is_empty() && block.first;
+        let used = block.at;
+        block.lines_before = block.line_of(used) - 1;
+        block.bytes.drain(..used);
+        (block.at, block.counted_from) = (0, 0);
+        block.last = bytes.is_empty();
+        block.bytes.extend_from_slice(&bytes);
+        block.end = if block.last && block.bytes.is_empty() { 0 } else { usize::MAX };
+        if before {
+            check_encoding(&block.bytes, true, &self.pieces.file.name)?;
+            block.at = bom_length(&block.bytes);
+        }
+        Ok(())
+    }
+
+    /// Fetches more bytes behind those that are there: the record at `at` is not whole.
+    pub fn lengthen(&mut self) -> Result<()> {
+        let name = self.pieces.file.name.clone();
+        if self.block.bytes.len() - self.block.at.min(self.block.bytes.len()) > RECORD_BYTES_MAX {
+            return Err(Error::User {
+                message: format!("a record of \"{name}\" has more than {} MB", RECORD_BYTES_MAX >> 20),
+                detail: Some(format!("it begins in line {}", self.block.line_of(self.block.at))),
+                hint: Some("a quote may not have been closed".into()),
+            });
+        }
+        let rest = std::mem::replace(&mut self.state, State::Ready(Rest::Nothing));
+        self.state = match rest {
+            State::Ready(Rest::File(file)) => {
+                let lead = u64::from(self.piece > 0);
+                let from = self.piece as u64 * PIECE_BYTES - lead + self.block.bytes.len() as u64;
+                State::Lengthening(IoTask::spawn(&self.env, move || {
+                    let bytes = read_at(&*file, from, STEP_BYTES as u64)
+                        .map_err(|e| Error::io(format!("cannot read \"{name}\""), &e))?;
+                    Ok((file, bytes))
+                }))
+            }
+            State::Ready(Rest::Packed(reader)) => {
+                State::Unpacking(IoTask::spawn(&self.env, move || unpack(reader, &name)))
+            }
+            other => other,
+        };
+        Ok(())
+    }
+}
+
+fn unpack(mut reader: Unpacking, name: &str) -> Result<(Unpacking, Vec<u8>)> {
+    let mut bytes = Vec::with_capacity(STEP_BYTES);
+    let read = reader.by_ref().take(STEP_BYTES as u64).read_to_end(&mut bytes);
+    read.map_err(|e| Error::io(format!("cannot decompress \"{name}\""), &e))?;
+    Ok((reader, bytes))
+}
+
+fn bom_length(bytes: &[u8]) -> usize {
+    if bytes.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 }
+}
+
+fn check_encoding(bytes: &[u8], first: bool, name: &str) -> Result<()> {
+    let utf16 = bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff");
+    if first && utf16 {
+        return Err(Error::Unsupported(format!("text in UTF-16 (\"{name}\"): convert it to UTF-8")));
+    }
+    Ok(())
+}
+
+/// A file read from its beginning.
+struct Sequential {
+    file: Arc<dyn ReadFile>,
+    at: u64,
+}
+
+impl Read for Sequential {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        let n = self.file.read_at(out, self.at)?;
+        self.at += n as u64;
+        Ok(n)
+    }
+}
