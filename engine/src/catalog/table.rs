@@ -1,5 +1,7 @@
 //! What the engine knows of a table, and how the planner and the optimizer see it.
 
+use std::any::Any;
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -9,7 +11,7 @@ use datafusion_expr::{Expr, TableProviderFilterPushDown, TableSource};
 use thalweg_optimizer::TableStatistics;
 
 /// A table that scans can read: a connector of the runtime, and what the connector needs to find the data.
-pub trait Table: Send + Sync + fmt::Debug {
+pub trait Table: Any + Send + Sync + fmt::Debug {
     /// The columns.
     fn schema(&self) -> SchemaRef;
     /// Name of the connector under which the session's services know how to read it.
@@ -28,13 +30,19 @@ pub struct EngineTable {
     /// The table.
     pub table: Arc<dyn Table>,
     schema: SchemaRef,
+    defaults: Arc<HashMap<String, Expr>>,
 }
 
 impl EngineTable {
     /// Wraps a table for the planner.
     pub fn new(table: Arc<dyn Table>) -> Arc<Self> {
+        Self::with_defaults(table, Arc::default())
+    }
+
+    /// Wraps a table with the values of columns that an INSERT leaves out, by column name.
+    pub fn with_defaults(table: Arc<dyn Table>, defaults: Arc<HashMap<String, Expr>>) -> Arc<Self> {
         let schema = table.schema();
-        Arc::new(EngineTable { table, schema })
+        Arc::new(EngineTable { table, schema, defaults })
     }
 
     /// The table behind a plan's source, if it is one of the engine's.
@@ -50,6 +58,10 @@ impl TableSource for EngineTable {
 
     fn constraints(&self) -> Option<&Constraints> {
         self.table.constraints()
+    }
+
+    fn get_column_default(&self, column: &str) -> Option<&Expr> {
+        self.defaults.get(column)
     }
 
     fn supports_filters_pushdown(

@@ -1,0 +1,104 @@
+//! The catalog as the planner sees it while one statement is planned.
+//!
+//! Files behind a path are found once a statement, so that all its parts see the same files; the next statement looks
+//! anew. Nothing here runs a query.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion_expr::{Expr, TableSource};
+use parking_lot::Mutex;
+use thalweg_planner::{Catalog, ErrorKind, PlannerError, TableName, ViewDefinition};
+
+use super::listing::{INFORMATION_TABLES, Listings};
+use super::store::{CATALOG_NAME, Entry, INFORMATION_SCHEMA};
+use super::table::{EngineTable, Table};
+use super::table_functions;
+use crate::connectors::{FileTable, MemoryTable};
+use crate::error::Error;
+
+type PlannerResult<T> = Result<T, PlannerError>;
+
+/// See the module.
+pub struct StatementCatalog<'a> {
+    listings: Listings<'a>,
+    paths: Mutex<HashMap<String, Arc<EngineTable>>>,
+}
+
+impl<'a> StatementCatalog<'a> {
+    /// The catalog for one statement.
+    pub fn new(listings: Listings<'a>) -> Self {
+        StatementCatalog { listings, paths: Mutex::default() }
+    }
+
+    fn information_table(&self, name: &str) -> PlannerResult<Option<Arc<dyn TableSource>>> {
+        let Some(batch) = self.listings.information_table(name) else { return Ok(None) };
+        let batch = batch.map_err(planner_error)?;
+        let table = MemoryTable::new(batch.schema(), vec![batch]);
+        Ok(Some(EngineTable::new(Arc::new(table))))
+    }
+}
+
+impl Catalog for StatementCatalog<'_> {
+    fn table(&self, name: &TableName) -> PlannerResult<Option<Arc<dyn TableSource>>> {
+        let ours = name.catalog.as_deref().is_none_or(|catalog| catalog == CATALOG_NAME);
+        if ours && name.schema.as_deref() == Some(INFORMATION_SCHEMA) {
+            return self.information_table(&name.table);
+        }
+        Ok(match self.listings.catalog.get(name) {
+            Some(Entry::Table { table, defaults, .. }) => Some(EngineTable::with_defaults(table, defaults)),
+            Some(Entry::View { .. }) | None => None,
+        })
+    }
+
+    fn view(&self, name: &TableName) -> Option<ViewDefinition> {
+        match self.listings.catalog.get(name) {
+            Some(Entry::View { definition, .. }) => Some(definition),
+            Some(Entry::Table { .. }) | None => None,
+        }
+    }
+
+    fn path(&self, path: &str) -> PlannerResult<Arc<dyn TableSource>> {
+        if let Some(found) = self.paths.lock().get(path) {
+            return Ok(found.clone());
+        }
+        let table = FileTable::discover(&[path.to_string()], None, &Default::default()).map_err(planner_error)?;
+        let table = EngineTable::new(Arc::new(table));
+        self.paths.lock().insert(path.to_string(), table.clone());
+        Ok(table)
+    }
+
+    fn table_names(&self) -> Vec<String> {
+        let mut names = self.listings.catalog.names();
+        names.extend(INFORMATION_TABLES.iter().map(|name| format!("{INFORMATION_SCHEMA}.{name}")));
+        names
+    }
+
+    fn table_function(&self, name: &str, args: &[Expr]) -> PlannerResult<Option<Arc<dyn TableSource>>> {
+        let table = table_functions::table(name, args).map_err(planner_error)?;
+        Ok(table.map(|table: Arc<dyn Table>| EngineTable::new(table) as Arc<dyn TableSource>))
+    }
+
+    fn table_function_names(&self) -> Vec<String> {
+        table_functions::NAMES.iter().map(|name| name.to_string()).collect()
+    }
+}
+
+/// An error of the engine's on its way through the planner, which knows the place.
+fn planner_error(error: impl Into<Error>) -> PlannerError {
+    let error = error.into();
+    let kind = match &error {
+        Error::Internal(_) => ErrorKind::Internal,
+        Error::Unsupported(_) => ErrorKind::NotSupported,
+        Error::Statement(_)
+        | Error::Setting(_)
+        | Error::Catalog(_)
+        | Error::Execution(_)
+        | Error::Io(_)
+        | Error::ResourcesExhausted(_)
+        | Error::Cancelled => ErrorKind::Invalid,
+    };
+    let report = error.report().cloned().unwrap_or_default();
+    let message = if error.is_cancelled() { error.to_string() } else { report.message };
+    PlannerError::new(kind, message).with_detail(report.detail).with_hint(report.hint)
+}

@@ -1,0 +1,61 @@
+//! Functions in FROM: files whose names do not tell the format, and series of numbers.
+//!
+//! Arguments must be constants.
+
+use std::sync::Arc;
+
+use datafusion_common::ScalarValue;
+use datafusion_expr::Expr;
+use thalweg_planner::suggest;
+
+use super::table::Table;
+use crate::connectors::{FileFormat, FileOptions, FileTable};
+use crate::error::{Error, Report, Result};
+
+/// The names of all table functions.
+pub(crate) const NAMES: [&str; 4] = ["read_csv", "read_json", "read_parquet", "read_arrow"];
+
+/// The table behind a call; `None` when there is no function of this name.
+pub(crate) fn table(name: &str, args: &[Expr]) -> Result<Option<Arc<dyn Table>>> {
+    let format = match name {
+        "read_csv" => FileFormat::Csv,
+        "read_json" => FileFormat::Json,
+        "read_parquet" => FileFormat::Parquet,
+        "read_arrow" => FileFormat::Arrow,
+        _ => return Ok(None),
+    };
+    files(name, format, args).map(Some)
+}
+
+/// `read_csv('path', …)`: paths or globs.
+fn files(name: &str, format: FileFormat, args: &[Expr]) -> Result<Arc<dyn Table>> {
+    let paths = args.iter().map(|arg| text_of(name, arg)).collect::<Result<Vec<_>>>()?;
+    if paths.is_empty() {
+        return Err(Error::statement(format!("{name} needs the path of a file")));
+    }
+    Ok(Arc::new(FileTable::discover(&paths, Some(format), &FileOptions::default())?))
+}
+
+/// Sets an option of a file table; an unknown one is an error with a suggestion.
+pub(crate) fn set_option(options: &mut FileOptions, key: &str, value: &str) -> Result<()> {
+    if options.set(key, value)? {
+        return Ok(());
+    }
+    let known = format!("The options are: {}.", FileOptions::KEYS.join(", "));
+    let hint = suggest::did_you_mean(key, FileOptions::KEYS).or(Some(known));
+    Err(Error::catalog(Report::new(format!("unknown option \"{key}\"")).with_hint(hint)))
+}
+
+fn text_of(name: &str, arg: &Expr) -> Result<String> {
+    match arg {
+        Expr::Literal(value, _) => match value.try_as_str() {
+            Some(Some(text)) => Ok(text.to_string()),
+            _ => Err(wrong_argument(name, value)),
+        },
+        other => Err(Error::statement(format!("the argument {other} of {name} is not a constant"))),
+    }
+}
+
+fn wrong_argument(name: &str, value: &ScalarValue) -> Error {
+    Error::statement(format!("the argument {value} of {name} is not a text"))
+}

@@ -1,0 +1,203 @@
+//! Runs physical plans: the session's share of the runtime (memory, environment, threads, connectors).
+//!
+//! Threads start with the first query, and anew when the setting `threads` changes; running jobs keep theirs.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use datafusion_expr::ScalarUDF;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use thalweg_optimizer::PhysicalPlan;
+use thalweg_planner::with_deep_stack;
+use thalweg_runtime::env::{Environment, System};
+use thalweg_runtime::expr::FunctionRegistry;
+use thalweg_runtime::job::{JobHandle, JobManager, JobOptions, Services, TaskManager};
+use thalweg_runtime::memory::{MemoryManager, heap_bytes};
+use thalweg_runtime::operators::sink::SinkSpec;
+use thalweg_runtime::sink::SinkConnector;
+
+use super::cancellation::CancellationToken;
+use super::channel::{RESULT_SINK, Received, ResultChannel, ResultChannels};
+use super::plan::deep_stack_failure;
+use crate::connectors;
+use crate::error::{Error, Result};
+use crate::lower::{LowerOptions, lower};
+use crate::settings::Settings;
+
+/// The session's share of the runtime.
+pub(crate) struct Executor {
+    env: Arc<dyn Environment>,
+    memory: Arc<MemoryManager>,
+    /// Functions beside the built-in ones.
+    functions: Mutex<Vec<Arc<ScalarUDF>>>,
+    channels: Arc<ResultChannels>,
+    manager: Mutex<Option<Manager>>,
+}
+
+/// The running threads, and how many they are.
+struct Manager {
+    threads: usize,
+    tasks: Arc<TaskManager>,
+    jobs: Arc<JobManager>,
+}
+
+impl Executor {
+    /// Nothing is started yet.
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Executor {
+            env: System::new(),
+            memory: MemoryManager::with_heap_meter(usize::MAX, heap_bytes),
+            functions: Mutex::default(),
+            channels: Arc::default(),
+            manager: Mutex::default(),
+        })
+    }
+
+    /// The memory budget.
+    pub(crate) fn memory(&self) -> &Arc<MemoryManager> {
+        &self.memory
+    }
+
+    /// Offers a function to jobs that start from now on.
+    pub(crate) fn add_function(&self, function: Arc<ScalarUDF>) {
+        self.functions.lock().push(function);
+        if let Some(manager) = self.manager.lock().as_ref() {
+            manager.tasks.set_services(self.services());
+        }
+    }
+
+    /// Starts a query whose rows come to the caller.
+    pub(crate) fn start(
+        &self,
+        plan: &PhysicalPlan,
+        schema: SchemaRef,
+        settings: &Settings,
+        token: &CancellationToken,
+    ) -> Result<Execution> {
+        let (id, channel) = self.channels.open();
+        let reader = Reader { id, channel, channels: self.channels.clone() };
+        let sink = SinkSpec { sink: RESULT_SINK.to_string(), options: serde_json::json!({ "channel": id }) };
+        let job = self.submit(plan, sink, settings, token)?;
+        let mut ended = job.ended().boxed();
+        // The channel itself is what a job's end wakes; it hands on to whoever reads then.
+        let waker = Waker::from(reader.channel.clone());
+        let _ = ended.poll_unpin(&mut Context::from_waker(&waker));
+        Ok(Execution { schema, reader, job, _ended: ended })
+    }
+
+    /// Runs a plan into a sink of its own, to the end.
+    pub(crate) async fn run(
+        &self,
+        plan: &PhysicalPlan,
+        sink: SinkSpec,
+        settings: &Settings,
+        token: &CancellationToken,
+    ) -> Result<Arc<JobHandle>> {
+        let job = self.submit(plan, sink, settings, token)?;
+        job.ended().await?;
+        Ok(job)
+    }
+
+    fn submit(
+        &self,
+        plan: &PhysicalPlan,
+        sink: SinkSpec,
+        settings: &Settings,
+        token: &CancellationToken,
+    ) -> Result<Arc<JobHandle>> {
+        if token.is_cancelled() {
+            return Err(Error::Cancelled);
+        }
+        let (threads, batch_rows) = (settings.threads(), settings.batch_rows());
+        let options = LowerOptions { threads, batch_rows, sink, parallel_sink: false };
+        let graph = with_deep_stack(|| lower(plan, &options)).map_err(deep_stack_failure)??;
+        self.memory.set_limit(settings.memory_limit().and_then(|b| usize::try_from(b).ok()).unwrap_or(usize::MAX));
+        let jobs = self.jobs(threads)?;
+        let job = jobs.submit(graph, JobOptions { batch_rows, ..JobOptions::default() })?;
+        let job = Arc::new(job);
+        token.attach(&job);
+        Ok(job)
+    }
+
+    fn jobs(&self, threads: usize) -> Result<Arc<JobManager>> {
+        let mut manager = self.manager.lock();
+        if let Some(manager) = manager.as_ref().filter(|m| m.threads == threads) {
+            return Ok(manager.jobs.clone());
+        }
+        let tasks = Arc::new(TaskManager::new(threads, self.services())?);
+        let jobs = Arc::new(JobManager::new(tasks.clone()));
+        *manager = Some(Manager { threads, tasks, jobs: jobs.clone() });
+        Ok(jobs)
+    }
+
+    fn services(&self) -> Services {
+        let result: Arc<dyn SinkConnector> = self.channels.clone();
+        let sinks = HashMap::from([(RESULT_SINK.to_string(), result)]);
+        Services {
+            env: self.env.clone(),
+            memory: self.memory.clone(),
+            functions: FunctionRegistry::built_in().with_scalar(self.functions.lock().iter().cloned()),
+            sources: connectors::sources(),
+            sinks,
+        }
+    }
+}
+
+/// A running query and the reading end of its channel. Dropping it cancels the query.
+pub(crate) struct Execution {
+    schema: SchemaRef,
+    reader: Reader,
+    job: Arc<JobHandle>,
+    /// Registered with the job, so that its end wakes the channel.
+    _ended: BoxFuture<'static, thalweg_runtime::Result<()>>,
+}
+
+/// Gives the channel back when the reader is dropped.
+struct Reader {
+    id: u64,
+    channel: Arc<ResultChannel>,
+    channels: Arc<ResultChannels>,
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.channels.close(self.id);
+    }
+}
+
+impl Execution {
+    /// The next batch, the error the job ended with, or `None` at its end.
+    pub(crate) fn poll_batch(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<RecordBatch>>> {
+        if let Received::Batch(batch) = self.reader.channel.receive(cx.waker()) {
+            return Poll::Ready(Some(self.record_batch(batch)));
+        }
+        match self.job.result() {
+            None => Poll::Pending,
+            Some(Err(error)) => Poll::Ready(Some(Err(error.into()))),
+            // The last batch may have come between the two looks.
+            Some(Ok(())) => match self.reader.channel.receive(cx.waker()) {
+                Received::Batch(batch) => Poll::Ready(Some(self.record_batch(batch))),
+                Received::Pending => Poll::Ready(None),
+            },
+        }
+    }
+
+    fn record_batch(&self, batch: thalweg_runtime::Batch) -> Result<RecordBatch> {
+        Ok(batch.to_record_batch(self.schema.clone())?)
+    }
+
+    /// Asks the job to end.
+    pub(crate) fn cancel(&self) {
+        self.job.cancel();
+    }
+
+    /// The running job.
+    pub(crate) fn job(&self) -> &Arc<JobHandle> {
+        &self.job
+    }
+}

@@ -1,0 +1,99 @@
+//! EXPLAIN: the physical plan as text or JSON, with what happened under ANALYZE.
+
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::sync::atomic::Ordering;
+
+use arrow::array::RecordBatch;
+use thalweg_optimizer::PhysicalPlan;
+use thalweg_optimizer::physical::{Actual, explain, explain_json};
+use thalweg_planner::{ExplainFormat, QueryPlan, Statement};
+use thalweg_runtime::job::JobHandle;
+
+use super::frame::Frame;
+use super::plan::{physical_plan, result_schema};
+use super::statement::StatementContext;
+use crate::catalog::texts;
+use crate::error::{Error, Result};
+
+/// How to explain.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Options {
+    pub(super) analyze: bool,
+    pub(super) verbose: bool,
+    pub(super) format: ExplainFormat,
+}
+
+/// The frame of EXPLAIN: one column, a row a line; the JSON form is one row.
+pub(super) async fn frame(cx: &StatementContext<'_>, statement: Statement, options: Options) -> Result<Frame> {
+    let query = explained(statement)?;
+    let plan = physical_plan(&query, &cx.settings)?;
+    let actual = if options.analyze { Some(measure(cx, &query, &plan).await?) } else { None };
+    let batch = match options.format {
+        ExplainFormat::Text => lines(&explain(&plan, options.verbose, actual.as_ref())),
+        ExplainFormat::Json => {
+            let text = format!("{:#}", explain_json(&plan, actual.as_ref()));
+            texts(["plan"], &[[text.as_str()]])
+        }
+    };
+    batch.map(Frame::of_batch)
+}
+
+/// The query inside a statement.
+fn explained(statement: Statement) -> Result<QueryPlan> {
+    let what = match statement {
+        Statement::Query(query) => return Ok(query),
+        Statement::Insert(insert) => return Ok(insert.input),
+        Statement::Copy(copy) => return Ok(copy.input),
+        Statement::CreateTable(create) => match create.query {
+            Some(query) => return Ok(query),
+            None => "CREATE TABLE",
+        },
+        Statement::Explain { .. } => "EXPLAIN",
+        Statement::CreateView(_) => "CREATE VIEW",
+        Statement::CreateExternalTable(_) => "CREATE EXTERNAL TABLE",
+        Statement::CreateSchema { .. } => "CREATE SCHEMA",
+        Statement::Set { .. } => "SET",
+        Statement::Reset { .. } => "RESET",
+        Statement::Show(_) => "SHOW",
+        Statement::Describe(_) => "DESCRIBE",
+        Statement::Drop { .. } => "DROP",
+        Statement::Prepare { .. } => "PREPARE",
+        Statement::Execute { .. } => "EXECUTE",
+        Statement::Deallocate { .. } => "DEALLOCATE",
+    };
+    Err(Error::unsupported(format!("EXPLAIN {what}")))
+}
+
+fn lines(text: &str) -> Result<RecordBatch> {
+    let rows: Vec<[&str; 1]> = text.lines().map(|line| [line]).collect();
+    texts(["plan"], &rows)
+}
+
+/// Runs the query, throws its rows away, and tells what each plan node did.
+async fn measure(cx: &StatementContext<'_>, query: &QueryPlan, plan: &PhysicalPlan) -> Result<HashMap<u32, Actual>> {
+    let executor = &cx.session.inner.executor;
+    let mut execution = executor.start(plan, result_schema(query), &cx.settings, &cx.token)?;
+    while let Some(batch) = poll_fn(|context| execution.poll_batch(context)).await {
+        batch?;
+    }
+    Ok(actuals(execution.job()))
+}
+
+/// The counters of each plan node. Of several operators that come from one node, the last one's rows are the node's.
+fn actuals(job: &JobHandle) -> HashMap<u32, Actual> {
+    let mut nodes: HashMap<u32, (usize, Actual)> = HashMap::new();
+    for report in job.operators() {
+        let read = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        let metrics = &report.metrics;
+        let (position, actual) = nodes.entry(report.plan_node).or_default();
+        if *position <= report.position {
+            *position = report.position;
+            actual.rows = read(&metrics.rows_out);
+        }
+        actual.seconds += read(&metrics.busy_ns) as f64 / 1e9;
+        actual.peak_bytes += read(&metrics.peak_bytes);
+        actual.spilled_bytes += read(&metrics.spilled_bytes);
+    }
+    nodes.into_iter().map(|(node, (_, actual))| (node, actual)).collect()
+}

@@ -1,0 +1,209 @@
+//! What a statement gives: a frame of columns and rows, which are computed when they are asked for.
+
+use std::pin::Pin;
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{Schema, SchemaRef};
+use futures::{Stream, StreamExt};
+use thalweg_optimizer::PhysicalPlan;
+use thalweg_optimizer::physical::{explain, explain_json};
+use thalweg_runtime::job::JobHandle;
+
+use super::cancellation::CancellationToken;
+use super::executor::{Execution, Executor};
+use crate::error::Result;
+use crate::settings::Settings;
+
+/// The result of one statement.
+///
+/// A query runs when [`Frame::stream`] or [`Frame::collect`] is called; other statements have done their work when
+/// their frame is there. Dropping the frame or its stream cancels what runs.
+pub struct Frame {
+    schema: SchemaRef,
+    body: Body,
+    warnings: Vec<String>,
+    rows_written: Option<u64>,
+    token: CancellationToken,
+}
+
+enum Body {
+    Rows(Vec<RecordBatch>),
+    Query(Box<Query>),
+}
+
+/// A planned query that has not begun.
+pub(crate) struct Query {
+    pub(crate) plan: PhysicalPlan,
+    pub(crate) executor: Arc<Executor>,
+    pub(crate) settings: Settings,
+}
+
+impl Frame {
+    /// Nothing: no columns, no rows.
+    pub(crate) fn empty() -> Self {
+        Frame::of_rows(Arc::new(Schema::empty()), Vec::new())
+    }
+
+    /// Nothing, from a statement that wrote so many rows.
+    pub(crate) fn written(rows: u64) -> Self {
+        Frame { rows_written: Some(rows), ..Frame::empty() }
+    }
+
+    /// Rows that are there.
+    pub(crate) fn of_rows(schema: SchemaRef, rows: Vec<RecordBatch>) -> Self {
+        let token = CancellationToken::default();
+        Frame { schema, body: Body::Rows(rows), warnings: Vec::new(), rows_written: None, token }
+    }
+
+    /// One batch of rows.
+    pub(crate) fn of_batch(batch: RecordBatch) -> Self {
+        Frame::of_rows(batch.schema(), vec![batch])
+    }
+
+    /// A query.
+    pub(crate) fn of_query(schema: SchemaRef, query: Query, token: CancellationToken) -> Self {
+        let warnings = query.plan.warnings.clone();
+        Frame { schema, body: Body::Query(Box::new(query)), warnings, rows_written: None, token }
+    }
+
+    /// The columns. A statement without a result has none.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Whether the statement has a result to show; a query has one even when no row comes.
+    pub fn has_result(&self) -> bool {
+        matches!(self.body, Body::Query(_)) || !self.schema.fields().is_empty()
+    }
+
+    /// Things the user should hear of, such as a hint that could not be applied.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Rows that the statement has written; `None` when it is not one that writes.
+    pub fn rows_written(&self) -> Option<u64> {
+        self.rows_written
+    }
+
+    /// The physical plan as a tree; verbose adds properties and costs. Empty for a statement that is no query.
+    pub fn explain(&self, verbose: bool) -> String {
+        match &self.body {
+            Body::Query(query) => explain(&query.plan, verbose, None),
+            Body::Rows(_) => String::new(),
+        }
+    }
+
+    /// The physical plan as JSON; `null` for a statement that is no query.
+    pub fn explain_json(&self) -> serde_json::Value {
+        match &self.body {
+            Body::Query(query) => explain_json(&query.plan, None),
+            Body::Rows(_) => serde_json::Value::Null,
+        }
+    }
+
+    /// Cancels the query, before or while it runs.
+    pub fn cancel(&self) {
+        self.token.cancel();
+    }
+
+    /// What cancels the query after the frame has been turned into a stream.
+    pub fn cancellation_token(&self) -> CancellationToken {
+        self.token.clone()
+    }
+
+    /// Starts the query. Its rows come as they are read; it is held back while nobody reads.
+    pub fn stream(self) -> Result<FrameStream> {
+        let source = match self.body {
+            Body::Rows(rows) => Source::Rows(rows.into_iter()),
+            Body::Query(query) => {
+                let Query { plan, executor, settings } = *query;
+                Source::Job(executor.start(&plan, self.schema.clone(), &settings, &self.token)?)
+            }
+        };
+        Ok(FrameStream { schema: self.schema, source, ended: false })
+    }
+
+    /// All rows. They must fit into memory.
+    pub async fn collect(self) -> Result<Vec<RecordBatch>> {
+        let mut stream = self.stream()?;
+        let mut batches = Vec::new();
+        while let Some(batch) = stream.next().await {
+            batches.push(batch?);
+        }
+        Ok(batches)
+    }
+}
+
+impl std::fmt::Debug for Frame {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Frame").field("schema", &self.schema).finish_non_exhaustive()
+    }
+}
+
+/// The rows of a frame. After an error or the last batch it yields `None`.
+pub struct FrameStream {
+    schema: SchemaRef,
+    source: Source,
+    ended: bool,
+}
+
+enum Source {
+    Rows(std::vec::IntoIter<RecordBatch>),
+    Job(Execution),
+}
+
+impl FrameStream {
+    /// The columns.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Where to ask for progress while the stream is being read; `None` when nothing runs.
+    pub fn progress_handle(&self) -> Option<ProgressHandle> {
+        match &self.source {
+            Source::Rows(_) => None,
+            Source::Job(execution) => Some(ProgressHandle { job: Arc::downgrade(execution.job()) }),
+        }
+    }
+
+    /// Cancels the query; the stream then ends with [`Error::Cancelled`](crate::Error::Cancelled).
+    pub fn cancel(&self) {
+        if let Source::Job(execution) = &self.source {
+            execution.cancel();
+        }
+    }
+}
+
+/// Tells a running query's progress, from any thread.
+#[derive(Clone)]
+pub struct ProgressHandle {
+    job: Weak<JobHandle>,
+}
+
+impl ProgressHandle {
+    /// Work done and work in all, as far as the sources know; `None` when they do not, or the query has ended.
+    pub fn progress(&self) -> Option<(u64, u64)> {
+        self.job.upgrade().and_then(|job| job.progress())
+    }
+}
+
+impl Stream for FrameStream {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        let next = match &mut self.source {
+            Source::Rows(rows) => Poll::Ready(rows.next().map(Ok)),
+            Source::Job(execution) => execution.poll_batch(cx),
+        };
+        if let Poll::Ready(None | Some(Err(_))) = &next {
+            self.ended = true;
+        }
+        next
+    }
+}

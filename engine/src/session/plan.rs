@@ -1,0 +1,47 @@
+//! From a logical plan to a physical one.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use thalweg_optimizer::{OptimizerInput, OptimizerOptions, PhysicalPlan, SharedInput, optimize};
+use thalweg_planner::{QueryPlan, SharedSource, with_deep_stack};
+
+use crate::catalog::EngineStatistics;
+use crate::error::{Error, Result};
+use crate::settings::Settings;
+
+/// The physical plan of a query under the settings.
+pub(crate) fn physical_plan(query: &QueryPlan, settings: &Settings) -> Result<PhysicalPlan> {
+    let input = OptimizerInput {
+        plan: query.plan.clone(),
+        shared: query
+            .shared
+            .iter()
+            .map(|shared| SharedInput { id: shared.id.0 as u32, name: shared.name.clone(), plan: shared.plan.clone() })
+            .collect(),
+        shared_id: Arc::new(|source| source.downcast_ref::<SharedSource>().map(|shared| shared.id().0 as u32)),
+    };
+    let options = OptimizerOptions {
+        threads: settings.threads(),
+        batch: settings.batch_rows(),
+        exchange_mode: settings.exchange_policy(),
+        strategies: settings.strategies(),
+        memory_limit: settings.memory_limit(),
+        ..OptimizerOptions::default()
+    };
+    let statistics = EngineStatistics { enabled: settings.use_statistics() };
+    let planned = with_deep_stack(|| optimize(input, &statistics, &options)).map_err(deep_stack_failure)?;
+    Ok(planned?)
+}
+
+/// The columns of a query's result as users see them. What the planner proves never to be NULL is not promised.
+pub(crate) fn result_schema(query: &QueryPlan) -> SchemaRef {
+    let fields = query.plan.schema().fields().iter().zip(&query.names);
+    let fields: Vec<Field> = fields.map(|(f, name)| Field::new(name, f.data_type().clone(), true)).collect();
+    Arc::new(Schema::new(fields))
+}
+
+/// A failure of the deep stack itself: it could not start, or what ran on it panicked.
+pub(crate) fn deep_stack_failure(error: thalweg_planner::PlannerError) -> Error {
+    Error::from_planner(error, &Arc::from(""))
+}

@@ -1,0 +1,192 @@
+//! Running one statement: planning it and obeying it. The `match` here only dispatches.
+
+
+use thalweg_planner::{
+    CreateView, DescribeTarget, DropKind, Parameter, ParsedStatement, QueryPlan, ShowKind, Statement, TableName, ViewDefinition, suggest,
+};
+
+use super::cancellation::CancellationToken;
+use super::frame::Frame;
+use super::{Session, explain, query, write};
+use crate::catalog::{CATALOG_NAME, Entry, Listings, OnConflict, StatementCatalog, describe, texts};
+use crate::error::{Error, Report, Result};
+use crate::settings::Settings;
+
+/// What a statement works on: the session, and the settings as they were when it began.
+pub(super) struct StatementContext<'a> {
+    pub(super) session: &'a Session,
+    pub(super) settings: Settings,
+    pub(super) token: CancellationToken,
+    pub(super) sql: &'a str,
+}
+
+impl Session {
+    /// Plans a statement and runs it; a query waits until its frame is read.
+    pub(super) async fn run_statement(&self, parsed: &ParsedStatement) -> Result<Frame> {
+        let cx = self.statement_context(parsed.sql());
+        let statement = cx.plan(parsed, &[])?;
+        run(&cx, statement).await
+    }
+
+    /// The frame of a query that was not planned from a statement.
+    pub(crate) fn frame_of(&self, query: QueryPlan) -> Result<Frame> {
+        query::frame(&self.statement_context(""), query)
+    }
+
+    /// The catalog for the planning of one statement.
+    pub(crate) fn with_catalog<T>(&self, plan: impl FnOnce(&StatementCatalog<'_>) -> T) -> T {
+        let (planner, settings) = (self.planner(), self.settings_now());
+        let functions = planner.functions();
+        plan(&StatementCatalog::new(Listings { catalog: self.catalog(), settings: &settings, functions }))
+    }
+
+    fn statement_context<'a>(&'a self, sql: &'a str) -> StatementContext<'a> {
+        StatementContext { session: self, settings: self.settings_now(), token: self.inner.running.token(), sql }
+    }
+}
+
+impl StatementContext<'_> {
+    /// Binds a statement to the session's tables, with values for `$1`, `$2`, ….
+    fn plan(&self, parsed: &ParsedStatement, parameters: &[Parameter]) -> Result<Statement> {
+        let planner = self.session.planner();
+        let planned = self.session.with_catalog(|catalog| match parameters {
+            [] => planner.plan(parsed, catalog),
+            parameters => planner.plan_with_parameters(parsed, catalog, parameters),
+        });
+        planned.map_err(|error| Error::from_planner(error, parsed.source_text()))
+    }
+
+    fn listed<T>(&self, list: impl FnOnce(&Listings<'_>) -> T) -> T {
+        let planner = self.session.planner();
+        list(&Listings { catalog: self.session.catalog(), settings: &self.settings, functions: planner.functions() })
+    }
+}
+
+async fn run(cx: &StatementContext<'_>, statement: Statement) -> Result<Frame> {
+    match statement {
+        Statement::Query(plan) => query::frame(cx, plan),
+        Statement::Explain { analyze, verbose, format, statement } => {
+            explain::frame(cx, *statement, explain::Options { analyze, verbose, format }).await
+        }
+        Statement::CreateTable(create) => write::create_table(cx, create).await,
+        Statement::CreateView(create) => create_view(cx, create),
+        Statement::CreateExternalTable(create) => write::create_external_table(cx, create),
+        Statement::CreateSchema { name, if_not_exists } => {
+            cx.session.catalog().create_schema(&name, if_not_exists).map(|_| Frame::empty())
+        }
+        Statement::Insert(insert) => write::insert(cx, insert).await,
+        Statement::Copy(copy) => write::copy(cx, copy).await,
+        Statement::Set { key, value } => cx.session.set(&key, &value).map(|()| Frame::empty()),
+        Statement::Reset { key } => reset(cx, key),
+        Statement::Show(kind) => show(cx, kind),
+        Statement::Describe(DescribeTarget::Table { schema, .. } | DescribeTarget::Query { schema }) => {
+            describe(&schema).map(Frame::of_batch)
+        }
+        Statement::Drop { kind, names, if_exists } => drop_objects(cx, kind, &names, if_exists),
+        Statement::Prepare { name, statement } => prepare(cx, name, *statement),
+        Statement::Execute { name, parameters } => execute(cx, &name, &parameters).await,
+        Statement::Deallocate { name } => deallocate(cx, name),
+    }
+}
+
+fn create_view(cx: &StatementContext<'_>, create: CreateView) -> Result<Frame> {
+    let CreateView { name, sql, columns, schema, or_replace, if_not_exists, temporary } = create;
+    let entry = Entry::View { definition: ViewDefinition { sql, columns }, schema, sql: statement_text(cx) };
+    cx.session.catalog().create(&name, entry, temporary, on_conflict(or_replace, if_not_exists))?;
+    Ok(Frame::empty())
+}
+
+/// The statement as SHOW CREATE prints it.
+pub(super) fn statement_text(cx: &StatementContext<'_>) -> String {
+    format!("{};", cx.sql.trim())
+}
+
+/// What a CREATE does when the name is taken.
+pub(super) fn on_conflict(or_replace: bool, if_not_exists: bool) -> OnConflict {
+    match (or_replace, if_not_exists) {
+        (true, _) => OnConflict::Replace,
+        (false, true) => OnConflict::Keep,
+        (false, false) => OnConflict::Fail,
+    }
+}
+
+fn reset(cx: &StatementContext<'_>, key: Option<String>) -> Result<Frame> {
+    let mut settings = cx.session.inner.settings.lock();
+    match key {
+        Some(key) => settings.reset(&key)?,
+        None => settings.reset_all(),
+    }
+    Ok(Frame::empty())
+}
+
+fn show(cx: &StatementContext<'_>, kind: ShowKind) -> Result<Frame> {
+    let batch = match kind {
+        ShowKind::Setting(key) => cx.listed(|l| l.setting(&key)),
+        ShowKind::All => cx.listed(|l| l.settings()),
+        ShowKind::Tables => cx.listed(|l| l.relations(false)),
+        ShowKind::Views => cx.listed(|l| l.relations(true)),
+        ShowKind::Schemas => cx.listed(|l| l.schemas()),
+        ShowKind::Functions => cx.listed(|l| l.functions()),
+        ShowKind::Columns(name) => describe(&entry(cx, &name)?.schema()),
+        ShowKind::Create(name) => {
+            let entry = entry(cx, &name)?;
+            let Some(sql) = entry.sql() else {
+                return Err(Error::catalog(Report::new(format!("\"{name}\" was not created by a statement"))));
+            };
+            texts(["table_catalog", "table_name", "create_statement"], &[[CATALOG_NAME, &name.to_string(), sql]])
+        }
+    };
+    batch.map(Frame::of_batch)
+}
+
+fn entry(cx: &StatementContext<'_>, name: &TableName) -> Result<Entry> {
+    cx.session.catalog().get(name).ok_or_else(|| {
+        let names = cx.session.catalog().names();
+        let hint = suggest::did_you_mean(&name.to_string(), names.iter().map(String::as_str));
+        Error::catalog(Report::new(format!("the table or view \"{name}\" does not exist")).with_hint(hint))
+    })
+}
+
+fn drop_objects(cx: &StatementContext<'_>, kind: DropKind, names: &[TableName], if_exists: bool) -> Result<Frame> {
+    let catalog = cx.session.catalog();
+    for name in names {
+        match kind {
+            DropKind::Table | DropKind::View => catalog.drop_entry(kind, name, if_exists)?,
+            DropKind::Schema => catalog.drop_schema(&name.table, if_exists)?,
+        };
+    }
+    Ok(Frame::empty())
+}
+
+fn prepare(cx: &StatementContext<'_>, name: String, statement: ParsedStatement) -> Result<Frame> {
+    let mut prepared = cx.session.inner.prepared.lock();
+    if prepared.contains_key(&name) {
+        let report = Report::new(format!("the prepared statement \"{name}\" already exists"));
+        return Err(Error::catalog(report.with_hint(format!("DEALLOCATE {name} forgets it."))));
+    }
+    prepared.insert(name, statement);
+    Ok(Frame::empty())
+}
+
+async fn execute(cx: &StatementContext<'_>, name: &str, parameters: &[Parameter]) -> Result<Frame> {
+    let statement = cx.session.inner.prepared.lock().get(name).cloned();
+    let Some(statement) = statement else { return Err(missing_prepared(cx, name)) };
+    let planned = cx.plan(&statement, parameters)?;
+    // A prepared statement may itself be no EXECUTE, so that this ends.
+    Box::pin(run(cx, planned)).await
+}
+
+fn deallocate(cx: &StatementContext<'_>, name: Option<String>) -> Result<Frame> {
+    let Some(name) = name else {
+        cx.session.inner.prepared.lock().clear();
+        return Ok(Frame::empty());
+    };
+    let removed = cx.session.inner.prepared.lock().remove(&name);
+    removed.map(|_| Frame::empty()).ok_or_else(|| missing_prepared(cx, &name))
+}
+
+fn missing_prepared(cx: &StatementContext<'_>, name: &str) -> Error {
+    let names: Vec<String> = cx.session.inner.prepared.lock().keys().cloned().collect();
+    let hint = suggest::did_you_mean(name, names.iter().map(String::as_str));
+    Error::catalog(Report::new(format!("the prepared statement \"{name}\" does not exist")).with_hint(hint))
+}

@@ -1,0 +1,112 @@
+//! Statements that write rows: CREATE TABLE, INSERT and COPY.
+//!
+//! Rows go to a memory table when all of them are there: a statement that fails or is cancelled leaves nothing.
+
+use std::any::Any;
+use std::future::poll_fn;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use thalweg_planner::{Copy, CreateExternalTable, CreateTable, Insert, QueryPlan};
+
+use super::frame::Frame;
+use super::plan::physical_plan;
+use super::statement::{StatementContext, on_conflict, statement_text};
+use crate::catalog::{EngineTable, Entry, OnConflict, Table, set_option};
+use crate::connectors::{FileFormat, FileOptions, FileTable, MemoryTable};
+use crate::error::{Error, Report, Result};
+
+/// `CREATE TABLE`, with the rows of a query when there is one.
+pub(super) async fn create_table(cx: &StatementContext<'_>, create: CreateTable) -> Result<Frame> {
+    let CreateTable { name, if_not_exists, or_replace, temporary, schema, constraints, defaults, options, query } =
+        create;
+    if let Some((key, _)) = options.first() {
+        let report = Report::new(format!("unknown option \"{key}\" of a table in memory"));
+        return Err(Error::catalog(report.with_hint("A connector is named by WITH ('connector' = '…').".to_string())));
+    }
+    let conflict = on_conflict(or_replace, if_not_exists);
+    let catalog = cx.session.catalog();
+    if conflict == OnConflict::Keep && catalog.get(&name).is_some() {
+        return Ok(Frame::empty());
+    }
+    let written = query.is_some();
+    let batches = match query {
+        Some(query) => rows(cx, &query, schema.clone()).await?,
+        None => Vec::new(),
+    };
+    let count = count(&batches);
+    let table = MemoryTable::new(schema, batches).with_constraints(constraints);
+    let defaults = Arc::new(defaults.into_iter().collect());
+    let entry = Entry::Table { table: Arc::new(table), sql: Some(statement_text(cx)), defaults };
+    catalog.create(&name, entry, temporary, conflict)?;
+    Ok(if written { Frame::written(count) } else { Frame::empty() })
+}
+
+/// `CREATE EXTERNAL TABLE`.
+pub(super) fn create_external_table(cx: &StatementContext<'_>, create: CreateExternalTable) -> Result<Frame> {
+    let conflict = on_conflict(create.or_replace, create.if_not_exists);
+    let catalog = cx.session.catalog();
+    if conflict == OnConflict::Keep && catalog.get(&create.name).is_some() {
+        return Ok(Frame::empty());
+    }
+    if create.connector != "filesystem" {
+        return Err(Error::unsupported(format!("the connector \"{}\"", create.connector)));
+    }
+    let mut options = FileOptions { schema: create.schema, ..FileOptions::default() };
+    let (mut locations, mut format) = (create.locations, create.format);
+    for (key, value) in &create.options {
+        match key.as_str() {
+            "path" => locations.push(value.clone()),
+            "format" => format = Some(value.to_lowercase()),
+            key => set_option(&mut options, key, value)?,
+        }
+    }
+    if locations.is_empty() {
+        let report = Report::new("a table over files needs the path of its files");
+        return Err(Error::catalog(report.with_hint("Add LOCATION '…' or WITH ('path' = '…').".to_string())));
+    }
+    let format = format.as_deref().map(FileFormat::by_name).transpose()?;
+    let table = FileTable::discover(&locations, format, &options)?;
+    let entry = Entry::Table { table: Arc::new(table), sql: Some(statement_text(cx)), defaults: Arc::default() };
+    catalog.create(&create.name, entry, create.temporary, conflict)?;
+    Ok(Frame::empty())
+}
+
+/// `INSERT INTO` and `INSERT OVERWRITE`.
+pub(super) async fn insert(cx: &StatementContext<'_>, insert: Insert) -> Result<Frame> {
+    let Insert { table: name, source, input, overwrite } = insert;
+    let table = EngineTable::of(source.as_ref()).map(|engine| engine.table.as_ref() as &dyn Any);
+    let Some(memory) = table.and_then(|table| table.downcast_ref::<MemoryTable>()) else {
+        let report = Report::new(format!("INSERT INTO \"{name}\" is not supported"));
+        return Err(Error::Unsupported(Box::new(report.with_hint("COPY (query) TO 'file' writes files.".to_string()))));
+    };
+    let batches = rows(cx, &input, memory.schema()).await?;
+    let count = count(&batches);
+    match overwrite {
+        true => memory.replace(batches),
+        false => memory.append(batches),
+    }
+    Ok(Frame::written(count))
+}
+
+/// `COPY … TO`.
+pub(super) async fn copy(cx: &StatementContext<'_>, copy: Copy) -> Result<Frame> {
+    let _ = (cx, copy);
+    Err(Error::unsupported("COPY"))
+}
+
+/// All rows of a query, as rows of a table of the given columns.
+async fn rows(cx: &StatementContext<'_>, query: &QueryPlan, schema: SchemaRef) -> Result<Vec<RecordBatch>> {
+    let plan = physical_plan(query, &cx.settings)?;
+    let mut execution = cx.session.inner.executor.start(&plan, schema, &cx.settings, &cx.token)?;
+    let mut batches = Vec::new();
+    while let Some(batch) = poll_fn(|context| execution.poll_batch(context)).await {
+        batches.push(batch?);
+    }
+    Ok(batches)
+}
+
+fn count(batches: &[RecordBatch]) -> u64 {
+    batches.iter().map(|batch| batch.num_rows() as u64).sum()
+}

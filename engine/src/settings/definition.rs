@@ -1,0 +1,177 @@
+//! The list of all settings: name, kind, default and documentation.
+//!
+//! A new setting is one entry here; reading it is one method of [`Settings`](super::Settings).
+
+use std::sync::LazyLock;
+
+use thalweg_optimizer::StrategySwitches;
+
+use super::machine;
+use super::value::{SettingKind, SettingValue};
+
+/// The prefix of the switches of the optimizer's strategies.
+pub(super) const STRATEGY_PREFIX: &str = "optimizer.";
+
+/// The most threads a session may use.
+const THREADS_MAX: u64 = 1024;
+
+/// The most rows a batch may have.
+const BATCH_SIZE_MAX: u64 = 1 << 20;
+
+/// One setting.
+#[derive(Debug)]
+pub struct SettingDefinition {
+    /// Its name, dots included.
+    pub name: String,
+    /// What it takes.
+    pub kind: SettingKind,
+    /// What it does, in one sentence or two.
+    pub description: String,
+    default: fn() -> SettingValue,
+}
+
+impl SettingDefinition {
+    /// The value it has until it is set; some defaults ask the machine.
+    pub fn default_value(&self) -> SettingValue {
+        (self.default)()
+    }
+}
+
+/// All settings, sorted by name.
+pub fn definitions() -> &'static [SettingDefinition] {
+    static DEFINITIONS: LazyLock<Vec<SettingDefinition>> = LazyLock::new(|| {
+        let mut all = resources();
+        all.extend(streaming());
+        all.extend(planning());
+        all.extend(StrategySwitches::NAMES.iter().map(|name| strategy(name)));
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        all
+    });
+    &DEFINITIONS
+}
+
+fn define(name: &str, kind: SettingKind, default: fn() -> SettingValue, description: &str) -> SettingDefinition {
+    SettingDefinition { name: name.to_string(), kind, description: description.to_string(), default }
+}
+
+fn on() -> SettingValue {
+    SettingValue::Switch(true)
+}
+
+fn off() -> SettingValue {
+    SettingValue::Switch(false)
+}
+
+fn unlimited() -> SettingValue {
+    SettingValue::Bytes(None)
+}
+
+fn no_time() -> SettingValue {
+    SettingValue::Duration(0)
+}
+
+fn automatic() -> SettingValue {
+    SettingValue::Choice("automatic")
+}
+
+fn resources() -> Vec<SettingDefinition> {
+    vec![
+        define(
+            "threads",
+            SettingKind::Count { min: 1, max: THREADS_MAX },
+            || SettingValue::Count(machine::cores()),
+            "Threads that run queries, and subtasks of each parallel operator. The default is the number of cores.",
+        ),
+        define(
+            "batch_size",
+            SettingKind::Count { min: 1, max: BATCH_SIZE_MAX },
+            || SettingValue::Count(8192),
+            "Rows that a batch between operators has at most.",
+        ),
+        define(
+            "memory_limit",
+            SettingKind::Bytes,
+            || SettingValue::Bytes(machine::memory_bytes().map(|bytes| (bytes / 10 * 8) >> 20 << 20)),
+            "Memory of the process, with units of powers of two (1 MB is 2^20 bytes); operators spill to stay below. \
+             The default is 80 percent of the memory of the machine or its container.",
+        ),
+        define(
+            "spill_directory",
+            SettingKind::Text,
+            || SettingValue::Text(std::env::temp_dir().to_string_lossy().into_owned()),
+            "Directory of files to which operators spill; the files have no name and vanish with the process.",
+        ),
+        define(
+            "max_spill_size",
+            SettingKind::Bytes,
+            unlimited,
+            "Bytes that spill files may take at a time, all queries together.",
+        ),
+    ]
+}
+
+fn streaming() -> Vec<SettingDefinition> {
+    vec![
+        define(
+            "buffer_timeout",
+            SettingKind::Duration { minus_one: true },
+            || SettingValue::Duration(100_000),
+            "How long an incomplete buffer waits before it is sent on; 0 sends what each step produced, -1 sends full \
+             buffers only.",
+        ),
+        define(
+            "latency_target",
+            SettingKind::Duration { minus_one: false },
+            no_time,
+            "Time from a row's arrival to its effect in the result that buffer timeouts are tuned for; 0 tunes nothing.",
+        ),
+        define(
+            "state_ttl",
+            SettingKind::Duration { minus_one: false },
+            no_time,
+            "How long a key's state is kept in continuous queries after its last change; 0 keeps it forever.",
+        ),
+        define(
+            "execution.runtime_mode",
+            SettingKind::Choice(&["automatic", "batch", "streaming"]),
+            automatic,
+            "Whether queries run as batch or as continuous queries; automatic asks whether every input is bounded.",
+        ),
+        define(
+            "execution.exchange_mode",
+            SettingKind::Choice(&["automatic", "pipelined", "blocking"]),
+            automatic,
+            "Whether exchanges hand rows on at once or when their producers have finished.",
+        ),
+    ]
+}
+
+fn planning() -> Vec<SettingDefinition> {
+    vec![
+        define(
+            "trust_constraints",
+            SettingKind::Switch,
+            off,
+            "Whether keys that are declared but not enforced may change plans, rather than estimates alone.",
+        ),
+        define("verify_hints", SettingKind::Switch, off, "Whether the facts that hints state are checked at run time."),
+        define(
+            "optimizer.statistics",
+            SettingKind::Switch,
+            on,
+            "Whether plans are chosen by statistics and samples of the data.",
+        ),
+        define(
+            "time_zone",
+            SettingKind::Text,
+            || SettingValue::Text("UTC".to_string()),
+            "Time zone in which zoned timestamps are read and shown: a name such as Europe/Berlin, or +02:00.",
+        ),
+    ]
+}
+
+fn strategy(name: &str) -> SettingDefinition {
+    let what = name.replace('_', " ");
+    let description = format!("Whether the optimizer may use {what}; off forbids it wherever another way exists.");
+    define(&format!("{STRATEGY_PREFIX}{name}"), SettingKind::Switch, on, &description)
+}

@@ -1,0 +1,59 @@
+//! An HTML table; a NULL is an empty cell of the class `null`, so that it differs from an empty string.
+
+use super::cell::Cells;
+use super::*;
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Html {
+    text: String,
+}
+
+impl ResultFormat for Html {
+    fn begin(&mut self, schema: &SchemaRef, out: &mut Vec<u8>) -> Result<()> {
+        out.extend_from_slice(b"<table>\n<tr>");
+        for field in schema.fields() {
+            out.extend_from_slice(b"<th>");
+            escape(field.name(), out);
+            out.extend_from_slice(b"</th>");
+        }
+        out.extend_from_slice(b"</tr>\n");
+        Ok(())
+    }
+
+    fn batch(&mut self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<()> {
+        let cells = Cells::new(batch)?;
+        for row in 0..batch.num_rows() {
+            out.extend_from_slice(b"<tr>");
+            for column in 0..batch.num_columns() {
+                self.text.clear();
+                if cells.append(row, column, &mut self.text)? {
+                    out.extend_from_slice(b"<td>");
+                    escape(&self.text, out);
+                } else {
+                    out.extend_from_slice(b"<td class=\"null\">");
+                }
+                out.extend_from_slice(b"</td>");
+            }
+            out.extend_from_slice(b"</tr>\n");
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        out.extend_from_slice(b"</table>\n");
+        Ok(())
+    }
+}
+
+fn escape(text: &str, out: &mut Vec<u8>) {
+    for byte in text.bytes() {
+        match byte {
+            b'&' => out.extend_from_slice(b"&amp;"),
+            b'<' => out.extend_from_slice(b"&lt;"),
+            b'>' => out.extend_from_slice(b"&gt;"),
+            b'"' => out.extend_from_slice(b"&quot;"),
+            byte => out.push(byte),
+        }
+    }
+}

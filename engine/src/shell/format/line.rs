@@ -1,0 +1,47 @@
+//! One `name = value` a line, names right-aligned, rows separated by a blank line.
+
+use unicode_width::UnicodeWidthStr;
+
+use super::cell::Cells;
+use super::*;
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Line {
+    names: Vec<String>,
+    begun: bool,
+    text: String,
+}
+
+impl ResultFormat for Line {
+    fn begin(&mut self, schema: &SchemaRef, _out: &mut Vec<u8>) -> Result<()> {
+        let widest = schema.fields().iter().map(|f| f.name().width()).max().unwrap_or(0);
+        let padded = |name: &str| format!("{}{name} = ", " ".repeat(widest - name.width()));
+        self.names = schema.fields().iter().map(|f| padded(f.name())).collect();
+        Ok(())
+    }
+
+    fn batch(&mut self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<()> {
+        let cells = Cells::new(batch)?;
+        for row in 0..batch.num_rows() {
+            if self.begun {
+                out.push(b'\n');
+            }
+            self.begun = true;
+            for (column, name) in self.names.iter().enumerate() {
+                out.extend_from_slice(name.as_bytes());
+                self.text.clear();
+                if !cells.append(row, column, &mut self.text)? {
+                    self.text.push_str("NULL");
+                }
+                out.extend_from_slice(self.text.as_bytes());
+                out.push(b'\n');
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, _out: &mut Vec<u8>) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,279 @@
+//! Runs scripts: statements and dot commands, one after another, with their output, timings and errors.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, IsTerminal, Write};
+
+use futures::StreamExt;
+use futures::executor::block_on;
+
+use super::dot::{self, DotCommand};
+use super::format::{Display, FormatName, result_format};
+use super::interrupt::Interrupts;
+use super::output::{Output, PrintError, to_stderr, to_stdout};
+use super::progress::ProgressLine;
+use super::splitter::{Piece, Splitter};
+use super::timer::Timer;
+use crate::error::{Error, Result};
+use crate::{Frame, Session};
+
+/// Scripts that may read scripts, one inside the other.
+const MAX_READ_DEPTH: usize = 16;
+
+/// Bytes of formatted output that are gathered before they are written.
+const WRITE_BYTES: usize = 64 << 10;
+
+/// Whether the shell goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flow {
+    /// With the next statement.
+    Continue,
+    /// No further: after `.quit`, a failure or Ctrl-C.
+    Stop,
+}
+
+/// The shell's state between statements.
+pub struct Runner {
+    session: Session,
+    interrupts: Interrupts,
+    output: Output,
+    format: FormatName,
+    insert_table: String,
+    timer: bool,
+    bail: bool,
+    failed: bool,
+    interrupted: bool,
+    closed: bool,
+    quit: bool,
+    read_depth: usize,
+}
+
+impl Runner {
+    /// A shell on a session; it prints tables, times nothing and stops at the first failure.
+    pub fn new(session: Session, interrupts: Interrupts) -> Self {
+        Runner {
+            session,
+            interrupts,
+            output: Output::default(),
+            format: FormatName::Table,
+            insert_table: "table".to_string(),
+            timer: false,
+            bail: true,
+            failed: false,
+            interrupted: false,
+            closed: false,
+            quit: false,
+            read_depth: 0,
+        }
+    }
+
+    /// Changes how results are printed.
+    pub fn set_format(&mut self, format: FormatName) {
+        self.format = format;
+    }
+
+    /// Whether scripts end at their first failed statement.
+    pub fn set_bail(&mut self, bail: bool) {
+        self.bail = bail;
+    }
+
+    /// Whether a statement has failed.
+    pub fn has_failed(&self) -> bool {
+        self.failed
+    }
+
+    /// Whether Ctrl-C ended a statement.
+    pub fn was_interrupted(&self) -> bool {
+        self.interrupted
+    }
+
+    /// Whether standard output has been closed by its reader.
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Whether nothing more can be run: after `.quit`, or when nobody reads the output.
+    pub fn has_ended(&self) -> bool {
+        self.quit || self.closed
+    }
+
+    /// Runs a text.
+    pub fn run_text(&mut self, text: &str) -> Flow {
+        self.run_lines(text.as_bytes(), "the command line")
+    }
+
+    /// Runs a script file.
+    pub fn run_file(&mut self, path: &str) -> Flow {
+        match File::open(path) {
+            Ok(file) => self.run_lines(BufReader::new(file), path),
+            Err(error) => self.fail(&Error::io(format!("cannot read \"{path}\""), &error)),
+        }
+    }
+
+    /// Runs a script as it is read; `name` is for errors.
+    pub fn run_lines(&mut self, mut lines: impl BufRead, name: &str) -> Flow {
+        let mut splitter = Splitter::default();
+        let mut line = String::new();
+        loop {
+            line.clear();
+            match lines.read_line(&mut line) {
+                Ok(0) => break,
+                Ok(_) => splitter.push(&line),
+                Err(error) => return self.fail(&Error::io(format!("cannot read {name}"), &error)),
+            }
+            while let Some(piece) = splitter.next_piece() {
+                if self.run_piece(piece) == Flow::Stop {
+                    return Flow::Stop;
+                }
+            }
+        }
+        while let Some(piece) = splitter.finish() {
+            if self.run_piece(piece) == Flow::Stop {
+                return Flow::Stop;
+            }
+        }
+        Flow::Continue
+    }
+
+    /// Runs a statement or a dot command.
+    pub fn run_piece(&mut self, piece: Piece) -> Flow {
+        let done = match piece {
+            Piece::Statement(sql) => self.run_statements(&sql),
+            Piece::Dot(line) => match DotCommand::parse(&line) {
+                Ok(command) => self.run_command(command),
+                Err(error) => Err(error.into()),
+            },
+        };
+        match done {
+            Ok(flow) => flow,
+            Err(PrintError::Closed) => {
+                self.closed = true;
+                Flow::Stop
+            }
+            Err(PrintError::Failed(error)) => self.fail(&error),
+        }
+    }
+
+    /// Reports a failure and tells whether the script goes on.
+    fn fail(&mut self, error: &Error) -> Flow {
+        self.failed = true;
+        // What the failed statement has printed comes first where both streams go to one place.
+        if self.output.flush() == Err(PrintError::Closed) {
+            self.closed = true;
+        }
+        to_stderr(&format!("Error: {error}"));
+        if self.bail || self.interrupted || self.closed { Flow::Stop } else { Flow::Continue }
+    }
+
+    fn run_statements(&mut self, sql: &str) -> Result<Flow, PrintError> {
+        let timer = Timer::start();
+        self.interrupts.begin();
+        let mut script = self.session.execute(sql);
+        let result = loop {
+            match block_on(script.next_frame()) {
+                Ok(Some(frame)) => {
+                    if let Err(error) = self.print_frame(frame) {
+                        break Err(error);
+                    }
+                }
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error.into()),
+            }
+        };
+        let pressed = self.interrupts.end();
+        self.interrupted |= pressed && result == Err(PrintError::Failed(Error::Cancelled));
+        result?;
+        self.output.flush()?;
+        if self.timer {
+            let line = format!("{}\n", timer.stop());
+            to_stdout(|stdout| stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush()))?;
+        }
+        Ok(Flow::Continue)
+    }
+
+    fn print_frame(&mut self, frame: Frame) -> Result<(), PrintError> {
+        for warning in frame.warnings() {
+            to_stderr(&format!("Warning: {warning}"));
+        }
+        if !frame.has_result() {
+            self.print_notice(&frame);
+            return Ok(());
+        }
+        let display = Display { width: self.output.terminal_width(), insert_table: self.insert_table.clone() };
+        let mut format = result_format(self.format, &display);
+        let schema = frame.schema().clone();
+        let mut stream = frame.stream()?;
+        let mut progress = stream.progress_handle().and_then(ProgressLine::show);
+        let mut bytes = Vec::new();
+        format.begin(&schema, &mut bytes)?;
+        while let Some(batch) = block_on(stream.next()) {
+            format.batch(&batch?, &mut bytes)?;
+            if bytes.len() >= WRITE_BYTES {
+                // The progress line must not stand between rows.
+                progress = None;
+                self.output.write(&bytes)?;
+                bytes.clear();
+            }
+        }
+        drop(progress);
+        format.end(&mut bytes)?;
+        self.output.write(&bytes)
+    }
+
+    /// How many rows a statement has written, for somebody who watches.
+    fn print_notice(&self, frame: &Frame) {
+        if let Some(rows) = frame.rows_written()
+            && std::io::stderr().is_terminal()
+        {
+            to_stderr(&format!("{rows} row{}", if rows == 1 { "" } else { "s" }));
+        }
+    }
+
+    fn run_command(&mut self, command: DotCommand) -> Result<Flow, PrintError> {
+        match command {
+            DotCommand::Timer(on) => self.timer = on,
+            DotCommand::Bail(on) => self.bail = on,
+            DotCommand::Mode(format, table) => {
+                self.format = format;
+                self.insert_table = table.unwrap_or_else(|| "table".to_string());
+            }
+            DotCommand::Print(text) => self.print_line(&text)?,
+            DotCommand::Read(path) => return self.read(&path),
+            DotCommand::Output(path) => self.output.redirect(path.as_deref())?,
+            DotCommand::Tables => {
+                let names = self.session.table_names();
+                self.print_lines(&names)?;
+            }
+            DotCommand::Schema(name) => {
+                let statements = self.session.create_statements(name.as_deref())?;
+                self.print_lines(&statements)?;
+            }
+            DotCommand::Help => self.print_line(dot::help().trim_end())?,
+            DotCommand::Quit => {
+                self.quit = true;
+                return Ok(Flow::Stop);
+            }
+        }
+        Ok(Flow::Continue)
+    }
+
+    fn read(&mut self, path: &str) -> Result<Flow, PrintError> {
+        if self.read_depth == MAX_READ_DEPTH {
+            let message = format!("scripts read each other more than {MAX_READ_DEPTH} deep at \"{path}\"");
+            return Err(Error::statement(message).into());
+        }
+        self.read_depth += 1;
+        let flow = self.run_file(path);
+        self.read_depth -= 1;
+        Ok(flow)
+    }
+
+    fn print_line(&mut self, text: &str) -> Result<(), PrintError> {
+        self.output.write(text.as_bytes())?;
+        self.output.write(b"\n")?;
+        self.output.flush()
+    }
+
+    fn print_lines(&mut self, lines: &[String]) -> Result<(), PrintError> {
+        lines.iter().try_for_each(|line| self.print_line(line))
+    }
+}

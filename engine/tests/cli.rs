@@ -1,0 +1,208 @@
+//! The program as users and scripts call it: arguments, streams, exit statuses.
+
+mod command;
+
+use command::{Thalweg, script};
+
+#[test]
+fn a_statement_of_the_command_line() {
+    let out = Thalweg::new().args(["--format", "csv", "-c", "SELECT 1 AS a, 'x' AS b"]).run();
+    assert_eq!(out.stdout, "a,b\n1,x\n");
+    assert_eq!((out.stderr.as_str(), out.status), ("", 0));
+}
+
+#[test]
+fn several_statements_and_several_texts() {
+    let out = Thalweg::new().args(["--format", "csv", "-c", "SELECT 1 AS a; SELECT 2 AS b;", "-c", "SELECT 3 AS c"]).run();
+    assert_eq!(out.stdout, "a\n1\nb\n2\nc\n3\n");
+}
+
+#[test]
+fn a_script_file() {
+    let file = script("SELECT 1 AS a;\n-- a comment; with a semicolon\nSELECT ';' AS b;\n");
+    let out = Thalweg::new().args(["--format", "csv", "-f", file.path().to_str().unwrap()]).run();
+    assert_eq!((out.stdout.as_str(), out.status), ("a\n1\nb\n;\n", 0));
+}
+
+#[test]
+fn a_script_on_standard_input() {
+    let out = Thalweg::new().args(["--format", "csv"]).input("SELECT 1 AS a;\nSELECT 2 AS b").run();
+    assert_eq!((out.stdout.as_str(), out.status), ("a\n1\nb\n2\n", 0));
+}
+
+#[test]
+fn a_failure_ends_the_script() {
+    let out = Thalweg::new().args(["--format", "csv"]).input("SELECT 1 AS a; SELECT nope; SELECT 2 AS b;").run();
+    assert_eq!((out.stdout.as_str(), out.status), ("a\n1\n", 1));
+    assert!(out.stderr.starts_with("Error: "), "{}", out.stderr);
+}
+
+#[test]
+fn bail_off_goes_on_and_still_ends_with_1() {
+    let out = Thalweg::new().args(["--format", "csv"]).input(".bail off\nSELECT nope; SELECT 2 AS b;").run();
+    assert_eq!((out.stdout.as_str(), out.status), ("b\n2\n", 1));
+}
+
+#[test]
+fn a_failed_text_keeps_the_next_from_running() {
+    let out = Thalweg::new().args(["--format", "csv", "-c", "SELECT nope", "-c", "SELECT 1"]).run();
+    assert_eq!((out.stdout.as_str(), out.status), ("", 1));
+}
+
+#[test]
+fn errors_show_the_place_in_the_statement() {
+    let out = Thalweg::new().args(["-c", "SELECT 1,\n  nope"]).run();
+    assert!(out.stderr.contains("LINE 2:   nope\n          ^^^^"), "{}", out.stderr);
+}
+
+#[test]
+fn wrong_usage_ends_with_2() {
+    for arguments in [&["--nope"][..], &["--format", "xml"], &["--set", "treads=1"], &["--threads", "0"]] {
+        let out = Thalweg::new().args(arguments).run();
+        assert_eq!((out.status, out.stdout.as_str()), (2, ""), "{arguments:?}");
+        assert!(out.stderr.starts_with("Error: "), "{}", out.stderr);
+    }
+}
+
+#[test]
+fn a_missing_script_is_an_error() {
+    let out = Thalweg::new().args(["-f", "no/such/file.sql"]).run();
+    assert_eq!(out.status, 1);
+    assert!(out.stderr.starts_with("Error: cannot read \"no/such/file.sql\""), "{}", out.stderr);
+}
+
+#[test]
+fn settings_of_the_command_line() {
+    let arguments = ["--threads", "3", "--memory-limit", "512MB", "--set", "batch_size=77", "--format", "csv"];
+    let out = Thalweg::new().args(arguments).args(["-c", "SHOW threads; SHOW memory_limit; SHOW batch_size"]).run();
+    assert_eq!(out.stdout, "threads\n3\nmemory_limit\n512MB\nbatch_size\n77\n");
+}
+
+#[test]
+fn settings_are_set_reset_and_suggested() {
+    let sql = "SET buffer_timeout = '250 ms'; SHOW buffer_timeout; RESET buffer_timeout; SHOW buffer_timeout; SET bufer_timeout = 0";
+    let out = Thalweg::new().args(["--format", "csv", "-c", sql]).run();
+    assert_eq!((out.stdout.as_str(), out.status), ("buffer_timeout\n250 ms\nbuffer_timeout\n100 ms\n", 1));
+    assert!(out.stderr.contains("did you mean \"buffer_timeout\"?"), "{}", out.stderr);
+}
+
+#[test]
+fn the_timer_prints_to_stdout_but_not_after_failures() {
+    let out = Thalweg::new().args(["--format", "csv"]).input(".bail off\n.timer on\nSELECT 1 AS a;\nSELECT nope;\n").run();
+    let lines: Vec<&str> = out.stdout.lines().collect();
+    assert_eq!(lines[..2], ["a", "1"]);
+    assert!(lines[2].starts_with("Run Time (s): real "), "{}", out.stdout);
+    assert_eq!(lines.len(), 3);
+}
+
+#[test]
+fn print_mode_output_and_quit() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("out.csv");
+    let script = format!(
+        ".print 'before'\n.mode csv\n.output {0}\nSELECT 1 AS a;\n.output\nSELECT 2 AS b;\n.mode jsonl\nSELECT 3 AS c;\n.quit\nSELECT 4;\n",
+        path.display()
+    );
+    let out = Thalweg::new().input(&script).run();
+    assert_eq!((out.stdout.as_str(), out.status), ("before\nb\n2\n{\"c\":3}\n", 0));
+    assert_eq!(std::fs::read_to_string(path).unwrap(), "a\n1\n");
+}
+
+#[test]
+fn scripts_read_scripts_but_not_forever() {
+    let inner = script("SELECT 1 AS a;\n");
+    let outer = script(&format!(".read {}\nSELECT 2 AS b;\n", inner.path().display()));
+    let out = Thalweg::new().args(["--format", "csv", "-f", outer.path().to_str().unwrap()]).run();
+    assert_eq!(out.stdout, "a\n1\nb\n2\n");
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("self.sql");
+    std::fs::write(&path, format!(".read {}\n", path.display())).unwrap();
+    let out = Thalweg::new().args(["-f", path.to_str().unwrap()]).run();
+    assert_eq!(out.status, 1);
+    assert!(out.stderr.contains("more than 16 deep"), "{}", out.stderr);
+}
+
+#[test]
+fn unknown_dot_commands_fail() {
+    let out = Thalweg::new().input(".tmer on\nSELECT 1;\n").run();
+    assert_eq!((out.stdout.as_str(), out.status), ("", 1));
+    assert!(out.stderr.contains("did you mean \"timer\"?"), "{}", out.stderr);
+}
+
+#[test]
+fn the_start_up_file_runs_first_unless_it_is_not_wanted() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join(".thalwegrc"), ".mode csv\nSET batch_size = 7;\n").unwrap();
+    let show = ["-c", "SHOW batch_size"];
+    let out = Thalweg::new().home(home.path()).args(show).run();
+    assert_eq!(out.stdout, "batch_size\n7\n");
+    let out = Thalweg::new().home(home.path()).args(["--no-rc", "--format", "csv"]).args(show).run();
+    assert_eq!(out.stdout, "batch_size\n8192\n");
+    let out = Thalweg::new().home(home.path()).args(["--set", "batch_size=9", "--format", "tsv"]).args(show).run();
+    assert_eq!(out.stdout, "batch_size\n9\n");
+}
+
+#[test]
+fn a_closed_stdout_ends_quietly() {
+    let out = Thalweg::new().args(["--format", "csv", "-c", "SELECT 1 AS a; SELECT 2 AS b"]).run_with_closed_stdout();
+    assert_eq!((out.stderr.as_str(), out.status), ("", 0));
+}
+
+#[test]
+fn none_prints_nothing() {
+    let out = Thalweg::new().args(["--format", "none", "-c", "SELECT 1; SELECT 2"]).run();
+    assert_eq!((out.stdout.as_str(), out.stderr.as_str(), out.status), ("", "", 0));
+}
+
+#[test]
+fn statements_without_a_result_print_nothing() {
+    let sql = "CREATE TABLE t (a BIGINT, b VARCHAR); CREATE VIEW v AS SELECT a FROM t; CREATE SCHEMA s; DROP VIEW v; SET threads = 1";
+    let out = Thalweg::new().args(["-c", sql]).run();
+    assert_eq!((out.stdout.as_str(), out.stderr.as_str(), out.status), ("", "", 0));
+}
+
+#[test]
+fn listings() {
+    let sql = "CREATE TABLE t (a BIGINT, b DECIMAL(10,2)); CREATE TEMPORARY VIEW v AS SELECT a FROM t; SHOW TABLES; \
+               DESCRIBE t; SHOW COLUMNS FROM v; SHOW VIEWS; SHOW CREATE TABLE v";
+    let out = Thalweg::new().args(["--format", "csv", "-c", sql]).run();
+    let expected = "table_schema,table_name,table_type\npublic,t,BASE TABLE\ntemp,v,VIEW\n\
+                    column_name,data_type,is_nullable\na,BIGINT,YES\nb,\"DECIMAL(10,2)\",YES\n\
+                    column_name,data_type,is_nullable\na,BIGINT,YES\n\
+                    table_schema,table_name,table_type\ntemp,v,VIEW\n\
+                    table_catalog,table_name,create_statement\nthalweg,v,CREATE TEMPORARY VIEW v AS SELECT a FROM t;\n";
+    assert_eq!(out.stdout, expected, "{}", out.stderr);
+}
+
+#[test]
+fn tables_and_schema_commands() {
+    let out = Thalweg::new().input("CREATE TABLE t (a BIGINT);\nCREATE VIEW v AS SELECT 1 AS x;\n.tables\n.schema v\n.schema w\n").run();
+    assert_eq!((out.stdout.as_str(), out.status), ("t\nv\nCREATE VIEW v AS SELECT 1 AS x;\n", 1));
+}
+
+#[test]
+fn prepared_statements() {
+    let sql = "PREPARE p AS SELECT $1 + 1 AS a; EXECUTE p(41); DEALLOCATE p; EXECUTE p(1)";
+    let out = Thalweg::new().args(["--format", "csv", "-c", sql]).run();
+    assert_eq!((out.stdout.as_str(), out.status), ("a\n42\n", 1));
+    assert!(out.stderr.contains("prepared statement \"p\" does not exist"), "{}", out.stderr);
+}
+
+#[test]
+fn tables_in_memory() {
+    let sql = "CREATE TABLE t AS SELECT 1 AS a, 'x' AS b; INSERT INTO t VALUES (2, 'y'), (3, NULL); \
+               SELECT * FROM t ORDER BY a; INSERT OVERWRITE t SELECT 9, 'z'; SELECT * FROM t";
+    let out = Thalweg::new().args(["--format", "csv", "-c", sql]).run();
+    assert_eq!(out.stdout, "a,b\n1,x\n2,y\n3,\na,b\n9,z\n", "{}", out.stderr);
+}
+
+#[test]
+fn files_by_their_path() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.csv");
+    std::fs::write(&path, "a,b\n1,x\n2,y\n").unwrap();
+    let sql = format!("SELECT count(*) AS n, sum(a) AS s FROM '{0}'; DESCRIBE '{0}'", path.display());
+    let out = Thalweg::new().args(["--format", "csv", "-c", &sql]).run();
+    assert_eq!(out.stdout, "n,s\n2,3\ncolumn_name,data_type,is_nullable\na,BIGINT,YES\nb,VARCHAR,YES\n", "{}", out.stderr);
+}
