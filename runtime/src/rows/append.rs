@@ -65,16 +65,12 @@ impl RowStore {
             let (page_index, room) = self.page_with_room(rows.len() - done)?;
             let part = rows.part(done..done + room);
             let page = &mut self.pages[page_index];
-            let target = Target {
-                start: page.len() * layout.row_bytes(),
-                row_bytes: layout.row_bytes(),
-            };
+            let target =
+                Target { start: page.len() * layout.row_bytes(), row_bytes: layout.row_bytes() };
             clear_tail(page, target, layout.null_range(), room);
             clear_tail(page, target, layout.state_range(), room);
             for (i, (field, column)) in layout.fields().iter().zip(columns).enumerate() {
-                let nulls = column
-                    .logical_nulls()
-                    .filter(|nulls| nulls.null_count() > 0);
+                let nulls = column.logical_nulls().filter(|nulls| nulls.null_count() > 0);
                 if let Some(nulls) = &nulls {
                     page.null_columns |= null_column_bit(i);
                     write_nulls(page, target, field, nulls, &part);
@@ -103,12 +99,8 @@ fn clear_tail(page: &mut RowPage, target: Target, (offset, bytes): (usize, usize
     let start = target.start + offset;
     match bytes {
         0 => {}
-        1 => page
-            .rows
-            .write_strided(start, target.row_bytes, (0..rows).map(|_| 0_u8)),
-        8 => page
-            .rows
-            .write_strided(start, target.row_bytes, (0..rows).map(|_| 0_u64)),
+        1 => page.rows.write_strided(start, target.row_bytes, (0..rows).map(|_| 0_u8)),
+        8 => page.rows.write_strided(start, target.row_bytes, (0..rows).map(|_| 0_u64)),
         _ => {
             let slice = page.rows.as_mut_slice();
             for row in 0..rows {
@@ -128,11 +120,7 @@ fn write_nulls(
 ) {
     let slice = page.rows.as_mut_slice();
     part.for_each(|n, row| {
-        let bit = if nulls.is_null(row) {
-            field.null_mask
-        } else {
-            0
-        };
+        let bit = if nulls.is_null(row) { field.null_mask } else { 0 };
         slice[target.start + n * target.row_bytes + field.null_offset] |= bit;
     });
 }
@@ -248,11 +236,7 @@ fn write_encoded(
     let codec = field.codec.as_ref().expect("encoded fields have a codec");
     let selected = match part {
         Part::Range(range) => column.slice(range.start, range.len()),
-        Part::Rows(rows) => take(
-            column,
-            &arrow::array::UInt32Array::from(rows.to_vec()),
-            None,
-        )?,
+        Part::Rows(rows) => take(column, &arrow::array::UInt32Array::from(rows.to_vec()), None)?,
     };
     let encoded = codec.encode(&selected)?;
     let start = target.start + field.offset;

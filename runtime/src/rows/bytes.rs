@@ -26,19 +26,13 @@ pub(crate) struct ViewSource<'a> {
 
 impl<'a> From<&'a StringViewArray> for ViewSource<'a> {
     fn from(array: &'a StringViewArray) -> Self {
-        Self {
-            views: array.views(),
-            buffers: array.data_buffers(),
-        }
+        Self { views: array.views(), buffers: array.data_buffers() }
     }
 }
 
 impl<'a> From<&'a BinaryViewArray> for ViewSource<'a> {
     fn from(array: &'a BinaryViewArray) -> Self {
-        Self {
-            views: array.views(),
-            buffers: array.data_buffers(),
-        }
+        Self { views: array.views(), buffers: array.data_buffers() }
     }
 }
 
@@ -65,9 +59,7 @@ impl BytesSource for ViewSource<'_> {
 /// The bytes of a view as they lie in memory.
 #[inline]
 fn view_bytes(view: &u128) -> &[u8; 16] {
-    view.to_byte_slice()
-        .try_into()
-        .expect("a view has 16 bytes")
+    view.to_byte_slice().try_into().expect("a view has 16 bytes")
 }
 
 impl<T: ByteArrayType> BytesSource for &GenericByteArray<T> {

@@ -76,11 +76,7 @@ pub(crate) fn unpack(array: &ArrayRef) -> Result<ArrayRef> {
         return Ok(Arc::clone(array));
     }
     let unpacked = unpacked_type(data_type);
-    if &unpacked == data_type {
-        Ok(Arc::clone(array))
-    } else {
-        Ok(cast(array, &unpacked)?)
-    }
+    if &unpacked == data_type { Ok(Arc::clone(array)) } else { Ok(cast(array, &unpacked)?) }
 }
 
 /// Whether values of the type contain floats.
@@ -95,9 +91,7 @@ pub(crate) fn has_floats(data_type: &DataType) -> bool {
             has_floats(inner.data_type())
         }
         T::Struct(fields) => fields.iter().any(|field| has_floats(field.data_type())),
-        T::Union(fields, _) => fields
-            .iter()
-            .any(|(_, field)| has_floats(field.data_type())),
+        T::Union(fields, _) => fields.iter().any(|(_, field)| has_floats(field.data_type())),
         T::Dictionary(_, value) => has_floats(value),
         _ => false,
     }
@@ -109,11 +103,7 @@ pub(crate) fn has_floats(data_type: &DataType) -> bool {
 /// `Unsupported` for floats inside unions, list views and run-end encoding.
 pub fn canonical_key(array: &ArrayRef) -> Result<ArrayRef> {
     let array = unpack(array)?;
-    if has_floats(array.data_type()) {
-        canonical_floats(&array)
-    } else {
-        Ok(array)
-    }
+    if has_floats(array.data_type()) { canonical_floats(&array) } else { Ok(array) }
 }
 
 fn canonical_floats(array: &ArrayRef) -> Result<ArrayRef> {
@@ -131,43 +121,22 @@ fn canonical_floats(array: &ArrayRef) -> Result<ArrayRef> {
             let list = array.as_fixed_size_list();
             let values = canonical_floats(list.values())?;
             let nulls = list.nulls().cloned();
-            Arc::new(FixedSizeListArray::try_new(
-                Arc::clone(field),
-                *size,
-                values,
-                nulls,
-            )?)
+            Arc::new(FixedSizeListArray::try_new(Arc::clone(field), *size, values, nulls)?)
         }
         T::Struct(fields) => {
             let rows = array.as_struct();
-            let columns = rows
-                .columns()
-                .iter()
-                .map(canonical_floats)
-                .collect::<Result<_>>()?;
-            Arc::new(StructArray::try_new(
-                fields.clone(),
-                columns,
-                rows.nulls().cloned(),
-            )?)
+            let columns = rows.columns().iter().map(canonical_floats).collect::<Result<_>>()?;
+            Arc::new(StructArray::try_new(fields.clone(), columns, rows.nulls().cloned())?)
         }
         T::Map(field, sorted) => {
             let rows = array.as_map();
             let entries: ArrayRef = Arc::new(rows.entries().clone());
             let entries = canonical_floats(&entries)?.as_struct().clone();
             let (offsets, nulls) = (rows.offsets().clone(), rows.nulls().cloned());
-            Arc::new(MapArray::try_new(
-                Arc::clone(field),
-                offsets,
-                entries,
-                nulls,
-                *sorted,
-            )?)
+            Arc::new(MapArray::try_new(Arc::clone(field), offsets, entries, nulls, *sorted)?)
         }
         other => {
-            return Err(Error::Unsupported(format!(
-                "comparing values of type {other}"
-            )));
+            return Err(Error::Unsupported(format!("comparing values of type {other}")));
         }
     })
 }
@@ -181,12 +150,7 @@ fn canonical_list<O: OffsetSizeTrait>(array: &ArrayRef, field: &FieldRef) -> Res
     let list = array.as_list::<O>();
     let values = canonical_floats(list.values())?;
     let (offsets, nulls) = (list.offsets().clone(), list.nulls().cloned());
-    Ok(Arc::new(GenericListArray::<O>::try_new(
-        Arc::clone(field),
-        offsets,
-        values,
-        nulls,
-    )?))
+    Ok(Arc::new(GenericListArray::<O>::try_new(Arc::clone(field), offsets, values, nulls)?))
 }
 
 #[cfg(test)]
@@ -218,12 +182,8 @@ mod tests {
         let array: ArrayRef = Arc::new(list);
         let key = canonical_key(&array).unwrap();
         let values = key.as_list::<i32>().values().clone();
-        let bits: Vec<u64> = values
-            .as_primitive::<Float64Type>()
-            .values()
-            .iter()
-            .map(|v| v.to_bits())
-            .collect();
+        let bits: Vec<u64> =
+            values.as_primitive::<Float64Type>().values().iter().map(|v| v.to_bits()).collect();
         assert_eq!((bits[0], *bits.last().unwrap()), (0, NAN_64));
     }
 
@@ -234,11 +194,7 @@ mod tests {
         assert_eq!(plain.data_type(), &DataType::Utf8);
         let floats: ArrayRef = Arc::new(Float64Array::from(vec![-0.0]));
         assert_eq!(
-            canonical_key(&floats)
-                .unwrap()
-                .as_primitive::<Float64Type>()
-                .value(0)
-                .to_bits(),
+            canonical_key(&floats).unwrap().as_primitive::<Float64Type>().value(0).to_bits(),
             0
         );
     }

@@ -65,9 +65,7 @@ impl RowStore {
                 field.data_type
             )));
         }
-        let nulls = column
-            .logical_nulls()
-            .filter(|nulls| nulls.null_count() > 0);
+        let nulls = column.logical_nulls().filter(|nulls| nulls.null_count() > 0);
         let cx = Column {
             store: self,
             field,
@@ -133,9 +131,7 @@ impl Column<'_> {
     fn narrow(&self, matches: &mut Vec<u32>, equal: impl Fn(usize, usize, usize) -> bool) {
         if self.stored || self.nulls.is_some() {
             self.retain(matches, |row, page, start| {
-                let byte: u8 = self.store.pages[page]
-                    .rows
-                    .read(start + self.field.null_offset);
+                let byte: u8 = self.store.pages[page].rows.read(start + self.field.null_offset);
                 let stored = byte & self.field.null_mask != 0;
                 let given = self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
                 if stored || given {
@@ -145,27 +141,19 @@ impl Column<'_> {
                 }
             });
         } else {
-            self.retain(matches, |row, page, start| {
-                equal(row, page, start + self.field.offset)
-            });
+            self.retain(matches, |row, page, start| equal(row, page, start + self.field.offset));
         }
     }
 
     /// Keeps the matches that `keep(row, page, start of the row in the page)` tells to, without a branch by match.
     #[inline]
     fn retain(&self, matches: &mut Vec<u32>, keep: impl Fn(usize, usize, usize) -> bool) {
-        let (shift, row_bytes) = (
-            self.store.layout.page_shift(),
-            self.store.layout.row_bytes(),
-        );
+        let (shift, row_bytes) = (self.store.layout.page_shift(), self.store.layout.row_bytes());
         let mask = (1_u32 << shift) - 1;
         let mut kept = 0;
         for i in 0..matches.len() {
             let pair = matches[i];
-            let (row, id) = (
-                self.pairs.rows[pair as usize],
-                self.pairs.ids[pair as usize],
-            );
+            let (row, id) = (self.pairs.rows[pair as usize], self.pairs.ids[pair as usize]);
             matches[kept] = pair;
             let start = (id & mask) as usize * row_bytes;
             kept += usize::from(keep(row as usize, (id >> shift) as usize, start));
@@ -201,11 +189,7 @@ impl Column<'_> {
     }
 
     fn narrow_encoded(&self, column: &ArrayRef, matches: &mut Vec<u32>) -> Result<()> {
-        let codec = self
-            .field
-            .codec
-            .as_ref()
-            .expect("encoded fields have a codec");
+        let codec = self.field.codec.as_ref().expect("encoded fields have a codec");
         let bytes_of = |id: RowId| self.store.bytes_of(self.field.offset, id);
         if !codec.has_floats {
             let encoded = codec.encode(column)?;
@@ -226,10 +210,7 @@ impl Column<'_> {
         let stored = codec.encode_canonical(&decoded)?;
         let is_null = |i: usize| {
             decoded.is_null(i)
-                || self
-                    .nulls
-                    .as_ref()
-                    .is_some_and(|n| n.is_null(rows.value(i) as usize))
+                || self.nulls.as_ref().is_some_and(|n| n.is_null(rows.value(i) as usize))
         };
         let mut number = 0;
         matches.retain(|_| {

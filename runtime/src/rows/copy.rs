@@ -15,10 +15,7 @@ impl RowStore {
     /// # Errors
     /// `ResourcesExhausted`; nothing is appended then.
     pub fn append_rows(&mut self, source: &RowStore, ids: &[RowId]) -> Result<Range<RowId>> {
-        debug_assert!(
-            self.layout.is_compatible(&source.layout),
-            "rows of one layout"
-        );
+        debug_assert!(self.layout.is_compatible(&source.layout), "rows of one layout");
         let first = self.next_id();
         match self.copy_rows(source, ids) {
             Ok(()) => Ok(first..first + ids.len() as RowId),

@@ -25,18 +25,12 @@ impl EncodedCodec {
     pub(crate) fn new(data_type: &DataType) -> Result<Self> {
         let field = SortField::new(data_type.clone());
         if !RowConverter::supports_fields(std::slice::from_ref(&field)) {
-            return Err(Error::Unsupported(format!(
-                "keeping values of type {data_type} in rows"
-            )));
+            return Err(Error::Unsupported(format!("keeping values of type {data_type} in rows")));
         }
         let converter = RowConverter::new(vec![field])?;
         let null = converter.convert_columns(&[new_null_array(data_type, 1)])?;
         let null = null.row(0).data().to_vec();
-        Ok(Self {
-            converter,
-            null,
-            has_floats: has_floats(data_type),
-        })
+        Ok(Self { converter, null, has_floats: has_floats(data_type) })
     }
 
     /// The encodings of an array's values as they are.
@@ -60,9 +54,7 @@ impl EncodedCodec {
         let encoded: Vec<&[u8]> = values.map(|value| value.unwrap_or(null)).collect();
         let rows = encoded.iter().map(|bytes| parser.parse(bytes));
         let mut columns = self.converter.convert_rows(rows)?;
-        let column = columns
-            .pop()
-            .expect("a converter of one field yields one column");
+        let column = columns.pop().expect("a converter of one field yields one column");
         debug_assert!(column.len() == encoded.len(), "one value a row");
         Ok(column)
     }

@@ -47,10 +47,7 @@ impl RowStore {
         columns: impl IntoIterator<Item = usize>,
         ids: &[RowId],
     ) -> Result<Vec<ArrayRef>> {
-        columns
-            .into_iter()
-            .map(|column| self.gather(column, ids))
-            .collect()
+        columns.into_iter().map(|column| self.gather(column, ids)).collect()
     }
 
     fn gather_column<const NULLABLE: bool>(
@@ -79,12 +76,12 @@ impl RowStore {
             FieldKind::Width8 | FieldKind::Float64 => {
                 plain(Buffer::from_vec(self.read_all::<u64, NULLABLE>(field, ids)))
             }
-            FieldKind::Width16 => plain(Buffer::from_vec(
-                self.read_all::<u128, NULLABLE>(field, ids),
-            )),
-            FieldKind::Width32 => plain(Buffer::from_vec(
-                self.read_all::<i256, NULLABLE>(field, ids),
-            )),
+            FieldKind::Width16 => {
+                plain(Buffer::from_vec(self.read_all::<u128, NULLABLE>(field, ids)))
+            }
+            FieldKind::Width32 => {
+                plain(Buffer::from_vec(self.read_all::<i256, NULLABLE>(field, ids)))
+            }
             FieldKind::Bytes => self.gather_bytes::<NULLABLE>(field, ids, nulls),
             FieldKind::Encoded => {
                 let codec = field.codec.as_ref().expect("encoded fields have a codec");
@@ -118,9 +115,7 @@ impl RowStore {
                 return false;
             }
             let (page, row) = self.layout.locate(id);
-            let byte: u8 = self.pages[page]
-                .rows
-                .read(row * row_bytes + field.null_offset);
+            let byte: u8 = self.pages[page].rows.read(row * row_bytes + field.null_offset);
             byte & field.null_mask == 0
         });
         Some(NullBuffer::new(valid)).filter(|nulls| nulls.null_count() > 0)
@@ -140,9 +135,7 @@ impl RowStore {
                 if NULLABLE && id == NO_ROW {
                     return T::default();
                 }
-                pages[(id >> shift) as usize]
-                    .rows
-                    .read((id & mask) as usize * row_bytes + offset)
+                pages[(id >> shift) as usize].rows.read((id & mask) as usize * row_bytes + offset)
             })
             .collect()
     }
@@ -161,12 +154,12 @@ impl RowStore {
         nulls: Option<NullBuffer>,
     ) -> Result<ArrayRef> {
         match &field.data_type {
-            DataType::Utf8View => Ok(trusted_string_views(
-                self.gather_views::<NULLABLE>(field, ids, nulls),
-            )),
-            DataType::BinaryView => Ok(trusted_binary_views(
-                self.gather_views::<NULLABLE>(field, ids, nulls),
-            )),
+            DataType::Utf8View => {
+                Ok(trusted_string_views(self.gather_views::<NULLABLE>(field, ids, nulls)))
+            }
+            DataType::BinaryView => {
+                Ok(trusted_binary_views(self.gather_views::<NULLABLE>(field, ids, nulls)))
+            }
             DataType::FixedSizeBinary(width) => {
                 let width = *width as usize;
                 let mut values = Vec::with_capacity(width * ids.len());
@@ -201,9 +194,7 @@ impl RowStore {
                 continue;
             }
             let page = &self.pages[(id >> shift) as usize];
-            let view: u128 = page
-                .rows
-                .read((id & mask) as usize * row_bytes + field.offset);
+            let view: u128 = page.rows.read((id & mask) as usize * row_bytes + field.offset);
             if view as u32 as usize <= INLINE_BYTES {
                 views.push(view);
                 continue;
@@ -218,11 +209,7 @@ impl RowStore {
         if !data.is_empty() {
             buffers.push(Buffer::from_vec(data));
         }
-        TrustedViews {
-            views,
-            buffers,
-            nulls,
-        }
+        TrustedViews { views, buffers, nulls }
     }
 
     fn gather_offsets<const NULLABLE: bool>(
@@ -268,10 +255,7 @@ fn plain_array(
     values: Buffer,
     nulls: Option<NullBuffer>,
 ) -> Result<ArrayRef> {
-    let data = ArrayData::builder(data_type.clone())
-        .len(len)
-        .add_buffer(values)
-        .nulls(nulls);
+    let data = ArrayData::builder(data_type.clone()).len(len).add_buffer(values).nulls(nulls);
     let array = make_array(data.build()?);
     debug_assert_eq!(array.len(), len);
     Ok(array)

@@ -80,14 +80,19 @@ pub fn hash_columns(
     seed: u64,
     hashes: &mut Vec<u64>,
 ) -> Result<()> {
-    let len = columns
-        .first()
-        .map_or_else(|| rows_bound(rows), |column| column.len());
+    let len = columns.first().map_or_else(|| rows_bound(rows), |column| column.len());
     hashes.clear();
     hashes.resize(len, seed);
-    columns
-        .iter()
-        .try_for_each(|column| hash_column(column, rows, hashes))
+    let Selected::Rows(selected) = rows else {
+        return columns.iter().try_for_each(|column| hash_column(column, rows, hashes));
+    };
+    // A selection may list a row twice: hashes are mixed by selected row, and put into their places at last.
+    let mut mixed = vec![seed; selected.len()];
+    columns.iter().try_for_each(|column| hash_column(column, rows, &mut mixed))?;
+    for (&row, hash) in selected.iter().zip(mixed) {
+        hashes[row as usize] = hash;
+    }
+    Ok(())
 }
 
 fn rows_bound(rows: Selected<'_>) -> usize {
@@ -101,13 +106,8 @@ fn hash_column(column: &ArrayRef, rows: Selected<'_>, hashes: &mut [u64]) -> Res
     if let DataType::Dictionary(_, _) = column.data_type() {
         return hash_column(&unpack(column)?, rows, hashes);
     }
-    let nulls = column
-        .logical_nulls()
-        .filter(|nulls| nulls.null_count() > 0);
-    let cx = Target {
-        rows,
-        nulls: nulls.as_ref(),
-    };
+    let nulls = column.logical_nulls().filter(|nulls| nulls.null_count() > 0);
+    let cx = Target { rows, nulls: nulls.as_ref() };
     match FieldKind::of(column.data_type()) {
         FieldKind::Null => cx.apply(hashes, |hash, _| mix(hash, NULL_VALUE)),
         FieldKind::Boolean => {
@@ -124,17 +124,13 @@ fn hash_column(column: &ArrayRef, rows: Selected<'_>, hashes: &mut [u64]) -> Res
             mix_wide(mix_wide(hash, low), high as u128)
         }),
         FieldKind::Float16 => {
-            cx.plain::<u16>(column, hashes, |hash, v| {
-                mix(hash, u64::from(canonical_f16(v)))
-            });
+            cx.plain::<u16>(column, hashes, |hash, v| mix(hash, u64::from(canonical_f16(v))));
         }
         FieldKind::Float32 => cx.plain::<u32>(column, hashes, |hash, v| {
             mix(hash, u64::from(canonical_f32(f32::from_bits(v))))
         }),
         FieldKind::Float64 => {
-            cx.plain::<u64>(column, hashes, |hash, v| {
-                mix(hash, canonical_f64(f64::from_bits(v)))
-            });
+            cx.plain::<u64>(column, hashes, |hash, v| mix(hash, canonical_f64(f64::from_bits(v))));
         }
         FieldKind::Bytes => dispatch_bytes!(column, source => {
             cx.bytes(&source, hashes);
@@ -154,7 +150,7 @@ fn mix_wide(hash: u64, value: u128) -> u64 {
     mix(mix(hash, value as u64), (value >> 64) as u64)
 }
 
-/// The rows to hash, and which of them are NULL.
+/// The rows to hash, by selected row, and which rows are NULL.
 struct Target<'a> {
     rows: Selected<'a>,
     nulls: Option<&'a NullBuffer>,
@@ -165,29 +161,18 @@ impl Target<'_> {
     fn apply(&self, hashes: &mut [u64], f: impl Fn(u64, usize) -> u64) {
         match (self.rows, self.nulls) {
             (Selected::All(_), None) => {
-                hashes
-                    .iter_mut()
-                    .enumerate()
-                    .for_each(|(row, hash)| *hash = f(*hash, row));
+                hashes.iter_mut().enumerate().for_each(|(row, hash)| *hash = f(*hash, row));
             }
             (Selected::All(_), Some(nulls)) => {
                 for (row, hash) in hashes.iter_mut().enumerate() {
-                    *hash = if nulls.is_null(row) {
-                        mix(*hash, NULL_VALUE)
-                    } else {
-                        f(*hash, row)
-                    };
+                    *hash = if nulls.is_null(row) { mix(*hash, NULL_VALUE) } else { f(*hash, row) };
                 }
             }
             (Selected::Rows(rows), nulls) => {
-                for &row in rows {
+                for (hash, &row) in hashes.iter_mut().zip(rows) {
                     let row = row as usize;
                     let null = nulls.is_some_and(|nulls| nulls.is_null(row));
-                    hashes[row] = if null {
-                        mix(hashes[row], NULL_VALUE)
-                    } else {
-                        f(hashes[row], row)
-                    };
+                    *hash = if null { mix(*hash, NULL_VALUE) } else { f(*hash, row) };
                 }
             }
         }
@@ -202,10 +187,7 @@ impl Target<'_> {
     ) {
         let values: &[T] = &plain_values(column.as_ref());
         if let (Selected::All(_), None) = (self.rows, self.nulls) {
-            hashes
-                .iter_mut()
-                .zip(values)
-                .for_each(|(hash, &value)| *hash = f(*hash, value));
+            hashes.iter_mut().zip(values).for_each(|(hash, &value)| *hash = f(*hash, value));
         } else {
             self.apply(hashes, |hash, row| f(hash, values[row]));
         }

@@ -34,9 +34,7 @@ pub fn key_group_hash(
 ) -> Result<()> {
     hashes.clear();
     hashes.resize(rows.len(), u64::from(KEY_GROUP_HASH_VERSION));
-    columns
-        .iter()
-        .try_for_each(|column| hash_column(&unpack(column)?, rows, hashes))
+    columns.iter().try_for_each(|column| hash_column(&unpack(column)?, rows, hashes))
 }
 
 fn hash_column(column: &ArrayRef, rows: Selected<'_>, hashes: &mut [u64]) -> Result<()> {
@@ -45,11 +43,8 @@ fn hash_column(column: &ArrayRef, rows: Selected<'_>, hashes: &mut [u64]) -> Res
         for (i, hash) in hashes.iter_mut().enumerate() {
             let row = rows.row(i) as usize;
             let null = nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
-            *hash = if null {
-                xxh3_64_with_seed(&NULL_BYTES, *hash)
-            } else {
-                hash_value(row, *hash)
-            };
+            *hash =
+                if null { xxh3_64_with_seed(&NULL_BYTES, *hash) } else { hash_value(row, *hash) };
         }
     };
     macro_rules! plain {
@@ -115,14 +110,8 @@ mod tests {
     #[test]
     fn hashes_are_what_they_were() {
         // Constants on purpose: state written yesterday is found by these hashes.
-        assert_eq!(
-            hash(Arc::new(Int64Array::from(vec![Some(1), None]))),
-            STORED_INT64
-        );
-        assert_eq!(
-            hash(Arc::new(StringArray::from(vec!["", "thalweg"]))),
-            STORED_UTF8
-        );
+        assert_eq!(hash(Arc::new(Int64Array::from(vec![Some(1), None]))), STORED_INT64);
+        assert_eq!(hash(Arc::new(StringArray::from(vec!["", "thalweg"]))), STORED_UTF8);
     }
 
     const STORED_INT64: [u64; 2] = [14_915_213_557_971_092_251, 6_821_477_855_185_008_432];
@@ -130,12 +119,7 @@ mod tests {
 
     #[test]
     fn the_form_of_a_column_does_not_matter() {
-        let texts = vec![
-            Some("a"),
-            None,
-            Some("a string beyond twelve bytes"),
-            Some(""),
-        ];
+        let texts = vec![Some("a"), None, Some("a string beyond twelve bytes"), Some("")];
         let small = hash(Arc::new(StringArray::from(texts.clone())));
         assert_eq!(small, hash(Arc::new(LargeStringArray::from(texts.clone()))));
         assert_eq!(small, hash(Arc::new(StringViewArray::from(texts))));

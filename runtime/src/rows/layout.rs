@@ -37,20 +37,12 @@ pub struct StateSlot {
 impl StateSlot {
     /// A slot of plain bytes, which start as zeros.
     pub fn new(size: usize, align: usize) -> Self {
-        Self {
-            size,
-            align,
-            bytes: false,
-        }
+        Self { size, align, bytes: false }
     }
 
     /// A slot for a byte string of any length, which starts as the empty one.
     pub fn byte_string() -> Self {
-        Self {
-            size: 16,
-            align: 8,
-            bytes: true,
-        }
+        Self { size: 16, align: 8, bytes: true }
     }
 }
 
@@ -207,18 +199,10 @@ impl RowLayout {
         };
         layout.null_start = layout.place_fields(fields, if hash { 8 } else { 0 })?;
         layout.place_states(states);
-        let align = if states.iter().any(|slot| slot.align > 8) {
-            16
-        } else {
-            8
-        };
+        let align = if states.iter().any(|slot| slot.align > 8) { 16 } else { 8 };
         let end = layout.state_start + layout.state_bytes;
         // Short rows without wide values are packed tighter.
-        let align = if layout.has_wide_value(states) {
-            align
-        } else {
-            4
-        };
+        let align = if layout.has_wide_value(states) { align } else { 4 };
         layout.row_bytes = end.next_multiple_of(align).max(align);
         let rows = (page_bytes / layout.row_bytes).max(1);
         layout.page_shift = rows.ilog2().min(MAX_PAGE_SHIFT);
@@ -266,11 +250,7 @@ impl RowLayout {
         let mut end = self.state_start;
         for slot in states {
             let offset = end.next_multiple_of(slot.align);
-            self.states.push(StateField {
-                offset,
-                size: slot.size,
-                bytes: slot.bytes,
-            });
+            self.states.push(StateField { offset, size: slot.size, bytes: slot.bytes });
             end = offset + slot.size;
         }
         self.state_bytes = end - self.state_start;
@@ -309,11 +289,7 @@ impl RowLayout {
     /// Whether pages of `other` fit a store of this layout.
     pub fn is_compatible(&self, other: &Self) -> bool {
         let types = |layout: &Self| -> Vec<DataType> {
-            layout
-                .fields
-                .iter()
-                .map(|field| field.data_type.clone())
-                .collect()
+            layout.fields.iter().map(|field| field.data_type.clone()).collect()
         };
         std::ptr::eq(self, other)
             || (self.row_bytes == other.row_bytes
@@ -332,8 +308,7 @@ impl RowLayout {
     }
 
     pub(crate) fn hash_offset(&self) -> usize {
-        self.hash_offset
-            .expect("the layout was made with room for a hash")
+        self.hash_offset.expect("the layout was made with room for a hash")
     }
 
     pub(crate) fn page_shift(&self) -> u32 {
@@ -352,30 +327,20 @@ impl RowLayout {
 
     /// Offsets of all 16-byte views in the row: fields and states.
     pub(crate) fn view_offsets(&self) -> impl Iterator<Item = usize> + '_ {
-        let fields = self
-            .fields
-            .iter()
-            .filter(|f| f.kind.is_view())
-            .map(|f| f.offset);
+        let fields = self.fields.iter().filter(|f| f.kind.is_view()).map(|f| f.offset);
         fields.chain(self.states.iter().filter(|s| s.bytes).map(|s| s.offset))
     }
 
     /// The position of a row id: page and row in the page.
     #[inline]
     pub(crate) fn locate(&self, id: RowId) -> (usize, usize) {
-        (
-            (id >> self.page_shift) as usize,
-            (id & ((1 << self.page_shift) - 1)) as usize,
-        )
+        ((id >> self.page_shift) as usize, (id & ((1 << self.page_shift) - 1)) as usize)
     }
 
     /// What a stored snapshot must agree on.
     pub(crate) fn describe(&self) -> String {
-        let types: Vec<String> = self
-            .fields
-            .iter()
-            .map(|field| field.data_type.to_string())
-            .collect();
+        let types: Vec<String> =
+            self.fields.iter().map(|field| field.data_type.to_string()).collect();
         format!(
             "[{}] states {:?} hash {:?} row {} shift {}",
             types.join(", "),
@@ -421,25 +386,10 @@ mod tests {
         ranges.push((null_start, null_bytes));
         ranges.retain(|range| range.1 > 0);
         ranges.sort_unstable();
-        assert!(
-            ranges
-                .windows(2)
-                .all(|pair| pair[0].0 + pair[0].1 <= pair[1].0),
-            "{ranges:?}"
-        );
-        assert!(
-            ranges
-                .iter()
-                .all(|range| range.0 + range.1 <= layout.row_bytes())
-        );
+        assert!(ranges.windows(2).all(|pair| pair[0].0 + pair[0].1 <= pair[1].0), "{ranges:?}");
+        assert!(ranges.iter().all(|range| range.0 + range.1 <= layout.row_bytes()));
         assert_eq!(layout.row_bytes() % 16, 0);
-        assert!(
-            layout
-                .states()
-                .iter()
-                .zip(&states)
-                .all(|(f, s)| f.offset % s.align == 0)
-        );
+        assert!(layout.states().iter().zip(&states).all(|(f, s)| f.offset % s.align == 0));
         assert_eq!(layout.view_offsets().count(), 2);
     }
 

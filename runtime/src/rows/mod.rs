@@ -30,17 +30,22 @@ mod store_tests;
 #[cfg(test)]
 pub(crate) mod test_data;
 
+pub(crate) use append::plain_values;
+pub(crate) use bytes::{BytesSource, dispatch_bytes};
+pub(crate) use canonical::{canonical_f16, canonical_f32, canonical_f64, unpack};
 pub use canonical::{canonical_key, unpacked_type};
 pub use compare::Pairs;
+pub(crate) use hash::mix;
 pub use hash::{HASH_SEED, hash_columns};
 pub use key_group_hash::{KEY_GROUP_HASH_VERSION, key_group_hash};
+pub(crate) use layout::FieldKind;
 pub use layout::{NO_ROW, RowId, RowLayout, StateField, StateSlot};
 pub use page::RowPage;
+pub(crate) use page::short_bytes;
+pub(crate) use page_codec::{take_array, take_bytes};
 pub use pages::Pages;
 pub use partition::{PartitionedRows, partition_of};
 pub use selected::Selected;
 pub use sort_key::{SortColumn, SortKeyEncoder, SortKeys, key_prefix};
 pub use states::{PageStates, StatesMut};
 pub use store::RowStore;
-
-pub(crate) use bytes::{BytesSource, dispatch_bytes};

@@ -61,18 +61,10 @@ pub(crate) fn short_bytes(bytes: &[u8]) -> u128 {
     let word8 = |at: usize| u64::from(word4(at)) | u64::from(word4(at + 4)) << 32;
     if len >= 8 {
         // Two loads that may overlap; the second is shifted to begin at byte 8.
-        let tail = if len == 8 {
-            0
-        } else {
-            word8(len - 8) >> (8 * (16 - len))
-        };
+        let tail = if len == 8 { 0 } else { word8(len - 8) >> (8 * (16 - len)) };
         u128::from(word8(0)) | u128::from(tail) << 64
     } else if len >= 4 {
-        let tail = if len == 4 {
-            0
-        } else {
-            word4(len - 4) >> (8 * (8 - len))
-        };
+        let tail = if len == 4 { 0 } else { word4(len - 4) >> (8 * (8 - len)) };
         u128::from(word4(0)) | u128::from(tail) << 32
     } else {
         let mut value = 0;
@@ -93,14 +85,7 @@ impl RowPage {
         let rows = rows.clamp(MIN_PAGE_ROWS, layout.rows_per_page().max(MIN_PAGE_ROWS));
         let rows = rows.min(layout.rows_per_page());
         let rows = reservation.allocate(rows * layout.row_bytes())?;
-        Ok(Self {
-            rows,
-            len: 0,
-            pins: 0,
-            heap: Vec::new(),
-            heap_used: 0,
-            null_columns: 0,
-        })
+        Ok(Self { rows, len: 0, pins: 0, heap: Vec::new(), heap_used: 0, null_columns: 0 })
     }
 
     /// A page that holds nothing and stands where a page was taken away.
@@ -167,19 +152,11 @@ impl RowPage {
     /// Takes `bytes` bytes of the heap; returns the segment and the offset in it.
     fn heap_room(&mut self, bytes: usize, reservation: &Reservation) -> Result<(usize, usize)> {
         if u32::try_from(bytes).is_err() {
-            return Err(Error::user(
-                "a value of more than 4 GB cannot be kept in a row",
-            ));
+            return Err(Error::user("a value of more than 4 GB cannot be kept in a row"));
         }
-        let fits = self
-            .heap
-            .last()
-            .is_some_and(|segment| segment.len() - self.heap_used >= bytes);
+        let fits = self.heap.last().is_some_and(|segment| segment.len() - self.heap_used >= bytes);
         if !fits {
-            let next = self
-                .heap
-                .last()
-                .map_or(MIN_HEAP_BYTES, |segment| segment.len() * 2);
+            let next = self.heap.last().map_or(MIN_HEAP_BYTES, |segment| segment.len() * 2);
             let next = next.min(MAX_HEAP_BYTES).max(bytes);
             self.heap.push(reservation.allocate(next)?);
             self.heap_used = 0;
@@ -204,11 +181,8 @@ impl RowPage {
     /// The bytes of a view that points into the heap.
     #[inline]
     pub(crate) fn long_bytes(&self, view: u128) -> &[u8] {
-        let (len, segment, offset) = (
-            view as u32 as usize,
-            (view >> 64) as u32 as usize,
-            (view >> 96) as u32 as usize,
-        );
+        let (len, segment, offset) =
+            (view as u32 as usize, (view >> 64) as u32 as usize, (view >> 96) as u32 as usize);
         &self.heap[segment].as_slice()[offset..offset + len]
     }
 
@@ -236,9 +210,7 @@ impl RowPage {
     /// Moves the charge of the page to the holder of `reservation`.
     pub fn charge_to(&mut self, reservation: &Reservation) {
         self.rows.charge_to(reservation);
-        self.heap
-            .iter_mut()
-            .for_each(|segment| segment.charge_to(reservation));
+        self.heap.iter_mut().for_each(|segment| segment.charge_to(reservation));
     }
 }
 
@@ -252,11 +224,7 @@ mod tests {
         for len in 0..=16 {
             let mut padded = [0_u8; 16];
             padded[..len].copy_from_slice(&text[..len]);
-            assert_eq!(
-                short_bytes(&text[..len]),
-                u128::from_le_bytes(padded),
-                "{len}"
-            );
+            assert_eq!(short_bytes(&text[..len]), u128::from_le_bytes(padded), "{len}");
         }
     }
 }

@@ -19,11 +19,7 @@ impl RowPage {
         out.extend_from_slice(&(self.heap.len() as u32).to_le_bytes());
         out.extend_from_slice(&self.rows.as_slice()[..fixed]);
         for (i, segment) in self.heap.iter().enumerate() {
-            let used = if i + 1 == self.heap.len() {
-                self.heap_used
-            } else {
-                segment.len()
-            };
+            let used = if i + 1 == self.heap.len() { self.heap_used } else { segment.len() };
             out.extend_from_slice(&(used as u64).to_le_bytes());
             out.extend_from_slice(&segment.as_slice()[..used]);
         }
@@ -46,11 +42,11 @@ impl RowPage {
             return Err(broken());
         }
         let mut page = RowPage::with_room(layout, reservation, len as usize)?;
-        let fixed = take(bytes, len as usize * layout.row_bytes())?;
+        let fixed = take_bytes(bytes, len as usize * layout.row_bytes())?;
         page.rows.as_mut_slice()[..fixed.len()].copy_from_slice(fixed);
         for _ in 0..segments {
             let used = u64::from_le_bytes(take_array(bytes)?) as usize;
-            let content = take(bytes, used)?;
+            let content = take_bytes(bytes, used)?;
             let mut segment: Segment = reservation.allocate(used.max(1))?;
             segment.as_mut_slice()[..used].copy_from_slice(content);
             page.heap.push(segment);
@@ -68,20 +64,14 @@ impl RowPage {
             return Err(broken());
         }
         for offset in layout.view_offsets() {
-            for view in self
-                .rows
-                .read_strided::<u128>(offset, layout.row_bytes(), self.len())
-            {
+            for view in self.rows.read_strided::<u128>(offset, layout.row_bytes(), self.len()) {
                 let (len, segment, at) = (
                     view as u32 as usize,
                     (view >> 64) as u32 as usize,
                     (view >> 96) as u32 as usize,
                 );
                 let inside = len <= INLINE_BYTES
-                    || self
-                        .heap
-                        .get(segment)
-                        .is_some_and(|heap| at + len <= heap.len());
+                    || self.heap.get(segment).is_some_and(|heap| at + len <= heap.len());
                 if !inside {
                     return Err(broken());
                 }
@@ -91,7 +81,7 @@ impl RowPage {
     }
 }
 
-pub(crate) fn take<'a>(bytes: &mut &'a [u8], count: usize) -> Result<&'a [u8]> {
+pub(crate) fn take_bytes<'a>(bytes: &mut &'a [u8], count: usize) -> Result<&'a [u8]> {
     let (front, rest) = bytes.split_at_checked(count).ok_or_else(broken)?;
     *bytes = rest;
     Ok(front)
@@ -99,7 +89,7 @@ pub(crate) fn take<'a>(bytes: &mut &'a [u8], count: usize) -> Result<&'a [u8]> {
 
 pub(crate) fn take_array<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N]> {
     let mut array = [0; N];
-    array.copy_from_slice(take(bytes, N)?);
+    array.copy_from_slice(take_bytes(bytes, N)?);
     Ok(array)
 }
 

@@ -20,11 +20,7 @@ pub struct Pages {
 impl Pages {
     /// The pages of a partition, whose rows have the given layout.
     pub fn new(layout: Arc<RowLayout>, partition: u32, pages: Vec<RowPage>) -> Self {
-        Self {
-            layout,
-            partition,
-            pages: Arc::new(pages),
-        }
+        Self { layout, partition, pages: Arc::new(pages) }
     }
 
     /// The shape of the rows.

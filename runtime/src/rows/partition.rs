@@ -35,10 +35,7 @@ pub struct PartitionedRows {
 impl PartitionedRows {
     /// `partitions` (a power of two up to 256) empty stores of one layout and one holder.
     pub fn new(layout: &Arc<RowLayout>, reservation: &Reservation, partitions: usize) -> Self {
-        assert!(
-            partitions.is_power_of_two() && partitions <= MAX_PARTITIONS,
-            "{partitions}"
-        );
+        assert!(partitions.is_power_of_two() && partitions <= MAX_PARTITIONS, "{partitions}");
         let store = || RowStore::new(Arc::clone(layout), reservation.share());
         Self {
             partitions: (0..partitions).map(|_| store()).collect(),
@@ -77,9 +74,7 @@ impl PartitionedRows {
         hashes: &[u64],
         rows: Selected<'_>,
     ) -> Result<()> {
-        self.choose((0..rows.len()).map(|i| rows.row(i)), |row| {
-            hashes[row as usize]
-        });
+        self.choose((0..rows.len()).map(|i| rows.row(i)), |row| hashes[row as usize]);
         for (store, chosen) in self.partitions.iter_mut().zip(&self.chosen) {
             if chosen.is_empty() {
                 continue;
@@ -116,9 +111,6 @@ impl PartitionedRows {
 
     /// The pages of each partition.
     pub fn into_pages(self) -> Vec<Vec<RowPage>> {
-        self.partitions
-            .into_iter()
-            .map(|mut store| store.take_pages())
-            .collect()
+        self.partitions.into_iter().map(|mut store| store.take_pages()).collect()
     }
 }

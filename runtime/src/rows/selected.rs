@@ -66,10 +66,7 @@ impl Part<'_> {
     pub(crate) fn for_each(&self, mut f: impl FnMut(usize, usize)) {
         match self {
             Self::Range(range) => range.clone().enumerate().for_each(|(n, row)| f(n, row)),
-            Self::Rows(rows) => rows
-                .iter()
-                .enumerate()
-                .for_each(|(n, &row)| f(n, row as usize)),
+            Self::Rows(rows) => rows.iter().enumerate().for_each(|(n, &row)| f(n, row as usize)),
         }
     }
 
@@ -81,10 +78,9 @@ impl Part<'_> {
     ) -> Result<(), E> {
         match self {
             Self::Range(range) => range.clone().enumerate().try_for_each(|(n, row)| f(n, row)),
-            Self::Rows(rows) => rows
-                .iter()
-                .enumerate()
-                .try_for_each(|(n, &row)| f(n, row as usize)),
+            Self::Rows(rows) => {
+                rows.iter().enumerate().try_for_each(|(n, &row)| f(n, row as usize))
+            }
         }
     }
 }

@@ -49,18 +49,11 @@ impl SortKeyEncoder {
             .collect();
         if !RowConverter::supports_fields(&fields) {
             let types: Vec<String> = columns.iter().map(|c| c.data_type.to_string()).collect();
-            return Err(Error::Unsupported(format!(
-                "sorting by {}",
-                types.join(", ")
-            )));
+            return Err(Error::Unsupported(format!("sorting by {}", types.join(", "))));
         }
         let width = |column: &SortColumn| fixed_key_bytes(&unpacked_type(&column.data_type));
         let fixed_bytes = columns.iter().map(width).sum();
-        Ok(Self {
-            converter: RowConverter::new(fields)?,
-            columns: columns.len(),
-            fixed_bytes,
-        })
+        Ok(Self { converter: RowConverter::new(fields)?, columns: columns.len(), fixed_bytes })
     }
 
     /// The length of every key, where all columns have keys of one length.
@@ -86,9 +79,7 @@ impl SortKeyEncoder {
             )));
         }
         let columns: Vec<ArrayRef> = columns.iter().map(canonical_key).collect::<Result<_>>()?;
-        Ok(SortKeys {
-            rows: self.converter.convert_columns(&columns)?,
-        })
+        Ok(SortKeys { rows: self.converter.convert_columns(&columns)? })
     }
 }
 
@@ -139,9 +130,8 @@ impl SortKeys {
 
     /// The permutation that sorts the rows; rows with equal keys keep their order.
     pub fn sorted(&self) -> Vec<u32> {
-        let mut order: Vec<(u128, u32)> = (0..self.len())
-            .map(|i| (self.prefix(i), i as u32))
-            .collect();
+        let mut order: Vec<(u128, u32)> =
+            (0..self.len()).map(|i| (self.prefix(i), i as u32)).collect();
         order.sort_unstable_by(|a, b| {
             a.0.cmp(&b.0)
                 .then_with(|| self.key(a.1 as usize).cmp(self.key(b.1 as usize)))

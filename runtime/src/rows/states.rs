@@ -27,14 +27,7 @@ impl<'a> StatesMut<'a> {
     ) -> Self {
         let shift = layout.page_shift();
         let (mask, row_bytes) = ((1 << shift) - 1, layout.row_bytes());
-        Self {
-            layout,
-            reservation,
-            pages,
-            shift,
-            mask,
-            row_bytes,
-        }
+        Self { layout, reservation, pages, shift, mask, row_bytes }
     }
 
     /// The shape of the rows.
@@ -44,10 +37,7 @@ impl<'a> StatesMut<'a> {
 
     #[inline]
     fn at(&self, id: RowId, offset: usize) -> (usize, usize) {
-        (
-            (id >> self.shift) as usize,
-            (id & self.mask) as usize * self.row_bytes + offset,
-        )
+        ((id >> self.shift) as usize, (id & self.mask) as usize * self.row_bytes + offset)
     }
 
     /// The value at `offset` of row `id`.
@@ -145,10 +135,7 @@ pub struct PageStates<'a> {
 impl<'a> PageStates<'a> {
     /// The states of `page`, whose rows have the given layout.
     pub fn new(layout: &RowLayout, page: &'a RowPage) -> Self {
-        Self {
-            page,
-            row_bytes: layout.row_bytes(),
-        }
+        Self { page, row_bytes: layout.row_bytes() }
     }
 
     /// The value at `offset` of row `row` of the page.

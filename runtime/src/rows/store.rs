@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::layout::{RowId, RowLayout};
 use super::page::{RowPage, null_column_bit};
-use super::states::StatesMut;
+use super::states::{PageStates, StatesMut};
 use crate::error::{Error, Result};
 use crate::memory::Reservation;
 
@@ -27,13 +27,7 @@ pub struct RowStore {
 impl RowStore {
     /// An empty store.
     pub fn new(layout: Arc<RowLayout>, reservation: Reservation) -> Self {
-        Self {
-            layout,
-            reservation,
-            pages: Vec::new(),
-            null_columns: 0,
-            rows: 0,
-        }
+        Self { layout, reservation, pages: Vec::new(), null_columns: 0, rows: 0 }
     }
 
     /// The shape of the rows.
@@ -114,8 +108,7 @@ impl RowStore {
             }
             // Only a store that has filled a page starts with full ones.
             let room = if self.pages.is_empty() { rows } else { full };
-            self.pages
-                .push(RowPage::with_room(&self.layout, &self.reservation, room)?);
+            self.pages.push(RowPage::with_room(&self.layout, &self.reservation, room)?);
         }
         let index = self.pages.len() - 1;
         let page = &mut self.pages[index];
@@ -149,10 +142,7 @@ impl RowStore {
         let first = self.pages.len();
         if (first + pages.len()) << self.layout.page_shift() > RowId::MAX as usize {
             return Err(Error::ResourcesExhausted {
-                message: format!(
-                    "\"{}\" holds more than 4 billion rows",
-                    self.reservation.name()
-                ),
+                message: format!("\"{}\" holds more than 4 billion rows", self.reservation.name()),
             });
         }
         for mut page in pages {
@@ -180,9 +170,7 @@ impl RowStore {
     /// Takes back one [`Self::pin`].
     pub fn unpin(&mut self, page: usize) {
         let pins = &mut self.pages[page].pins;
-        *pins = pins
-            .checked_sub(1)
-            .expect("a page is unpinned once for each pin");
+        *pins = pins.checked_sub(1).expect("a page is unpinned once for each pin");
     }
 
     /// Whether a page must stay in memory.
@@ -214,6 +202,16 @@ impl RowStore {
         self.pages[page] = content;
     }
 
+    /// The pages, in the order of their ids.
+    pub(crate) fn pages(&self) -> &[RowPage] {
+        &self.pages
+    }
+
+    /// Read access to the states of a page.
+    pub fn page_states(&self, page: usize) -> PageStates<'_> {
+        PageStates::new(&self.layout, &self.pages[page])
+    }
+
     /// Access to the states of all rows.
     pub fn states_mut(&mut self) -> StatesMut<'_> {
         StatesMut::new(&self.layout, &self.reservation, &mut self.pages)
@@ -232,8 +230,6 @@ impl RowStore {
     #[inline]
     pub fn read_hash(&self, id: RowId) -> u64 {
         let (page, row) = self.layout.locate(id);
-        self.pages[page]
-            .rows
-            .read(row * self.layout.row_bytes() + self.layout.hash_offset())
+        self.pages[page].rows.read(row * self.layout.row_bytes() + self.layout.hash_offset())
     }
 }

@@ -16,12 +16,7 @@ fn store(types: &[DataType]) -> RowStore {
 }
 
 fn taken(array: &ArrayRef, rows: &[u32]) -> ArrayRef {
-    take(
-        &canonical::unpack(array).unwrap(),
-        &UInt32Array::from(rows.to_vec()),
-        None,
-    )
-    .unwrap()
+    take(&canonical::unpack(array).unwrap(), &UInt32Array::from(rows.to_vec()), None).unwrap()
 }
 
 /// Several appends, whole and selected; returns the store and, by row id, the row of the columns.
@@ -50,30 +45,17 @@ fn every_type_comes_back() {
             let mut random = Random::new(seed as u64 + 1);
             let column = random_array(&mut random, &data_type, 300, null_percent);
             let (store, origin) = filled(&mut random, std::slice::from_ref(&column));
-            assert!(
-                store.num_pages() > 1 || data_type == DataType::Null,
-                "{data_type}"
-            );
+            assert!(store.num_pages() > 1 || data_type == DataType::Null, "{data_type}");
             let mut ids = random.indices(500, origin.len());
             let rows: Vec<u32> = ids.iter().map(|&id| origin[id as usize]).collect();
-            assert_eq!(
-                &store.gather(0, &ids).unwrap(),
-                &taken(&column, &rows),
-                "{data_type}"
-            );
+            assert_eq!(&store.gather(0, &ids).unwrap(), &taken(&column, &rows), "{data_type}");
 
             ids[3] = NO_ROW;
-            let rows: Vec<Option<u32>> = ids
-                .iter()
-                .map(|&id| (id != NO_ROW).then(|| origin[id as usize]))
-                .collect();
+            let rows: Vec<Option<u32>> =
+                ids.iter().map(|&id| (id != NO_ROW).then(|| origin[id as usize])).collect();
             let plain = canonical::unpack(&column).unwrap();
             let expected = take(&plain, &UInt32Array::from(rows), None).unwrap();
-            assert_eq!(
-                &store.gather_nullable(0, &ids).unwrap(),
-                &expected,
-                "{data_type}"
-            );
+            assert_eq!(&store.gather_nullable(0, &ids).unwrap(), &expected, "{data_type}");
         }
     }
 }
@@ -102,17 +84,9 @@ fn comparing_agrees_with_the_model() {
                             && (null_equal || !any_null(std::slice::from_ref(&probe), row))
                     })
                     .collect();
-                let pairs = Pairs {
-                    rows: &rows,
-                    ids: &ids,
-                };
+                let pairs = Pairs { rows: &rows, ids: &ids };
                 store
-                    .compare(
-                        std::slice::from_ref(&probe),
-                        pairs,
-                        &[null_equal],
-                        &mut matches,
-                    )
+                    .compare(std::slice::from_ref(&probe), pairs, &[null_equal], &mut matches)
                     .unwrap();
                 assert_eq!(matches, expected, "{data_type} null_equal {null_equal}");
             }
@@ -133,43 +107,13 @@ fn equal_keys_have_equal_hashes() {
         hash_columns(&columns, Selected::All(300), HASH_SEED, &mut hashes).unwrap();
         key_group_hash(&columns, Selected::All(300), &mut stable).unwrap();
         let selection = random.indices(40, 300);
-        hash_columns(
-            &columns,
-            Selected::Rows(&selection),
-            HASH_SEED,
-            &mut selected_hashes,
-        )
-        .ok();
-        let unique: Vec<u32> = {
-            let mut rows = selection.clone();
-            rows.sort_unstable();
-            rows.dedup();
-            rows
-        };
-        hash_columns(
-            &columns,
-            Selected::Rows(&unique),
-            HASH_SEED,
-            &mut selected_hashes,
-        )
-        .unwrap();
-        assert!(
-            unique
-                .iter()
-                .all(|&row| selected_hashes[row as usize] == hashes[row as usize])
-        );
+        hash_columns(&columns, Selected::Rows(&selection), HASH_SEED, &mut selected_hashes)
+            .unwrap();
+        assert!(selection.iter().all(|&row| selected_hashes[row as usize] == hashes[row as usize]));
         for a in 0..300 {
             for b in 0..a {
-                assert_eq!(
-                    keys[a] == keys[b],
-                    hashes[a] == hashes[b],
-                    "{data_type} {a} {b}"
-                );
-                assert_eq!(
-                    keys[a] == keys[b],
-                    stable[a] == stable[b],
-                    "{data_type} {a} {b}"
-                );
+                assert_eq!(keys[a] == keys[b], hashes[a] == hashes[b], "{data_type} {a} {b}");
+                assert_eq!(keys[a] == keys[b], stable[a] == stable[b], "{data_type} {a} {b}");
             }
         }
     }
@@ -181,23 +125,13 @@ fn hashes_do_not_depend_on_the_form_of_strings() {
     let strings = random_array(&mut random, &DataType::Utf8, 200, 10);
     let hash = |array: &ArrayRef| {
         let mut hashes = Vec::new();
-        hash_columns(
-            std::slice::from_ref(array),
-            Selected::All(200),
-            HASH_SEED,
-            &mut hashes,
-        )
-        .unwrap();
+        hash_columns(std::slice::from_ref(array), Selected::All(200), HASH_SEED, &mut hashes)
+            .unwrap();
         hashes
     };
     let expected = hash(&strings);
     let dictionary = DataType::Dictionary(Box::new(DataType::Int16), Box::new(DataType::Utf8));
-    for form in [
-        DataType::LargeUtf8,
-        DataType::Utf8View,
-        DataType::Binary,
-        dictionary,
-    ] {
+    for form in [DataType::LargeUtf8, DataType::Utf8View, DataType::Binary, dictionary] {
         let other = arrow::compute::cast(&strings, &form).unwrap();
         assert_eq!(hash(&other), expected, "{form}");
     }
@@ -221,18 +155,9 @@ fn hashes_spread_over_buckets_salts_and_partitions() {
             hashes.iter().for_each(|&hash| counts[bucket(hash)] += 1);
             counts.into_iter().max().unwrap()
         };
-        assert!(
-            fullest(&|h| (h & 0xffff) as usize, 65_536) <= 12,
-            "{name}: buckets"
-        );
-        assert!(
-            fullest(&|h| (h >> 48) as usize, 65_536) <= 12,
-            "{name}: salts"
-        );
-        assert!(
-            fullest(&|h| partition_of(h, 64), 64) <= 1300,
-            "{name}: partitions"
-        );
+        assert!(fullest(&|h| (h & 0xffff) as usize, 65_536) <= 12, "{name}: buckets");
+        assert!(fullest(&|h| (h >> 48) as usize, 65_536) <= 12, "{name}: salts");
+        assert!(fullest(&|h| partition_of(h, 64), 64) <= 1300, "{name}: partitions");
     }
 }
 
@@ -248,19 +173,15 @@ fn pages_move_and_survive_as_bytes() {
             true,
         ))),
     ];
-    let columns: Vec<ArrayRef> = types
-        .iter()
-        .map(|t| random_array(&mut random, t, 300, 10))
-        .collect();
+    let columns: Vec<ArrayRef> =
+        types.iter().map(|t| random_array(&mut random, t, 300, 10)).collect();
     let (mut source, origin) = filled(&mut random, &columns);
     let layout = source.layout().clone();
     let manager = MemoryManager::unlimited();
     let mut target = RowStore::new(layout.clone(), manager.reserve("target"));
     let mut bytes = Vec::new();
     let pages = source.take_pages();
-    pages
-        .iter()
-        .for_each(|page| page.write_to(&layout, &mut bytes));
+    pages.iter().for_each(|page| page.write_to(&layout, &mut bytes));
     assert!(source.is_empty());
     drop(pages);
     let mut rest = bytes.as_slice();
@@ -272,11 +193,7 @@ fn pages_move_and_survive_as_bytes() {
     let ids: Vec<u32> = target.ids().collect();
     assert_eq!(ids.len(), origin.len());
     for (i, column) in columns.iter().enumerate() {
-        assert_eq!(
-            &target.gather(i, &ids).unwrap(),
-            &taken(column, &origin),
-            "{i}"
-        );
+        assert_eq!(&target.gather(i, &ids).unwrap(), &taken(column, &origin), "{i}");
     }
     for cut in [0, 1, 10, bytes.len() / 2] {
         let broken = RowPage::read_from(&layout, target.reservation(), &mut &bytes[..cut.min(40)]);
@@ -305,18 +222,14 @@ fn evicted_pages_come_back() {
 fn partitions_hold_the_rows_of_their_hashes() {
     let mut random = Random::new(13);
     let types = [DataType::Utf8View, DataType::Int32];
-    let columns: Vec<ArrayRef> = types
-        .iter()
-        .map(|t| random_array(&mut random, t, 500, 10))
-        .collect();
+    let columns: Vec<ArrayRef> =
+        types.iter().map(|t| random_array(&mut random, t, 500, 10)).collect();
     let mut hashes = Vec::new();
     hash_columns(&columns, Selected::All(500), HASH_SEED, &mut hashes).unwrap();
     let layout = RowLayout::build(&types, &[], true, SMALL_PAGE).unwrap();
     let reservation = MemoryManager::unlimited().reserve("rows");
     let mut by_column = PartitionedRows::new(&layout, &reservation, 8);
-    by_column
-        .append(&columns, &hashes, Selected::All(500))
-        .unwrap();
+    by_column.append(&columns, &hashes, Selected::All(500)).unwrap();
     let mut whole = RowStore::new(layout.clone(), reservation.share());
     let ids = whole.append(&columns, Selected::All(500)).unwrap();
     whole.write_hashes(ids.zip(hashes.iter().copied()));
@@ -324,15 +237,11 @@ fn partitions_hold_the_rows_of_their_hashes() {
     by_row.append_store(&whole).unwrap();
     assert_eq!((by_column.len(), by_row.len()), (500, 500));
     for p in 0..8 {
-        let rows: Vec<u32> = (0..500)
-            .filter(|&row| partition_of(hashes[row as usize], 8) == p)
-            .collect();
+        let rows: Vec<u32> =
+            (0..500).filter(|&row| partition_of(hashes[row as usize], 8) == p).collect();
         for store in [by_column.partition(p), by_row.partition(p)] {
             let ids: Vec<u32> = store.ids().collect();
-            assert!(
-                ids.iter()
-                    .all(|&id| partition_of(store.read_hash(id), 8) == p)
-            );
+            assert!(ids.iter().all(|&id| partition_of(store.read_hash(id), 8) == p));
             for (i, column) in columns.iter().enumerate() {
                 assert_eq!(&store.gather(i, &ids).unwrap(), &taken(column, &rows));
             }
@@ -344,10 +253,8 @@ fn partitions_hold_the_rows_of_their_hashes() {
 fn a_refused_append_leaves_the_rows_as_they_were() {
     let mut random = Random::new(14);
     let types = [DataType::Utf8View, DataType::Int32];
-    let columns: Vec<ArrayRef> = types
-        .iter()
-        .map(|t| random_array(&mut random, t, 300, 10))
-        .collect();
+    let columns: Vec<ArrayRef> =
+        types.iter().map(|t| random_array(&mut random, t, 300, 10)).collect();
     let layout = RowLayout::build(&types, &[], false, SMALL_PAGE).unwrap();
     let first: Vec<ArrayRef> = columns.iter().map(|column| column.slice(0, 37)).collect();
     for k in 0.. {
@@ -372,31 +279,21 @@ fn a_refused_append_leaves_the_rows_as_they_were() {
 
 #[test]
 fn states_start_as_zeros_and_keep_strings() {
-    let slots = [
-        StateSlot::new(8, 8),
-        StateSlot::byte_string(),
-        StateSlot::new(1, 1),
-    ];
+    let slots = [StateSlot::new(8, 8), StateSlot::byte_string(), StateSlot::new(1, 1)];
     let layout = RowLayout::build(&[DataType::Int32], &slots, false, SMALL_PAGE).unwrap();
     let mut random = Random::new(15);
     let column = random_array(&mut random, &DataType::Int32, 200, 0);
     let reservation = MemoryManager::unlimited().reserve("rows");
     let mut store = RowStore::new(layout.clone(), reservation.share());
-    store
-        .append(std::slice::from_ref(&column), Selected::All(200))
-        .unwrap();
+    store.append(std::slice::from_ref(&column), Selected::All(200)).unwrap();
     let (sum, text) = (layout.states()[0].offset, layout.states()[1].offset);
     let ids: Vec<u32> = (0..200).chain(0..100).collect();
     let mut states = store.states_mut();
     states.update_each(&ids, sum, |i, value: i64| value + i as i64);
     for id in 0..200 {
         states.set_bytes(id, text, b"short").unwrap();
-        states
-            .set_bytes(id, text, format!("a longer string, number {id}").as_bytes())
-            .unwrap();
-        states
-            .set_bytes(id, text, format!("string number {id}").as_bytes())
-            .unwrap();
+        states.set_bytes(id, text, format!("a longer string, number {id}").as_bytes()).unwrap();
+        states.set_bytes(id, text, format!("string number {id}").as_bytes()).unwrap();
     }
     assert_eq!(states.read::<i64>(50, sum), 50 + 250);
     assert_eq!(states.bytes(150, text), b"string number 150");
@@ -406,9 +303,7 @@ fn states_start_as_zeros_and_keep_strings() {
     let pages = store.take_pages();
     let mut target = other.states_mut();
     for row in 0..pages[0].len() {
-        target
-            .copy_states(row as u32 + 3, &PageStates::new(&layout, &pages[0]), row)
-            .unwrap();
+        target.copy_states(row as u32 + 3, &PageStates::new(&layout, &pages[0]), row).unwrap();
     }
     drop(pages);
     assert_eq!(
@@ -431,25 +326,14 @@ fn sort_keys_order_rows() {
     let floats = random_array(&mut random, &DataType::Float64, 300, 20);
     let strings = random_array(&mut random, &DataType::Utf8View, 300, 20);
     use arrow::array::AsArray;
-    let (f, s) = (
-        floats.as_primitive::<arrow::datatypes::Float64Type>(),
-        strings.as_string_view(),
-    );
+    let (f, s) = (floats.as_primitive::<arrow::datatypes::Float64Type>(), strings.as_string_view());
     for (descending, nulls_first) in [(false, false), (false, true), (true, false), (true, true)] {
         let encoder = SortKeyEncoder::new(&column(descending, nulls_first)).unwrap();
         let keys = encoder.encode(&[floats.clone(), strings.clone()]).unwrap();
         let nulls = |a: bool, b: bool| match (a, b) {
             (true, true) => Some(Ordering::Equal),
-            (true, false) => Some(if nulls_first {
-                Ordering::Less
-            } else {
-                Ordering::Greater
-            }),
-            (false, true) => Some(if nulls_first {
-                Ordering::Greater
-            } else {
-                Ordering::Less
-            }),
+            (true, false) => Some(if nulls_first { Ordering::Less } else { Ordering::Greater }),
+            (false, true) => Some(if nulls_first { Ordering::Greater } else { Ordering::Less }),
             (false, false) => None,
         };
         let turn = |order: Ordering| if descending { order.reverse() } else { order };
@@ -479,10 +363,6 @@ fn sort_keys_order_rows() {
         expected.sort_by(|&a, &b| compare(a as usize, b as usize));
         assert_eq!(keys.sorted(), expected);
     }
-    let single = SortColumn {
-        data_type: DataType::Int64,
-        descending: false,
-        nulls_first: false,
-    };
+    let single = SortColumn { data_type: DataType::Int64, descending: false, nulls_first: false };
     assert!(SortKeyEncoder::new(&[single]).unwrap().prefix_decides());
 }

@@ -121,12 +121,8 @@ pub(crate) fn random_array(
             let values = (0..len).map(|_| STRINGS[random.below(STRINGS.len())]);
             let values: Vec<&str> = values.collect();
             let valid = nulls(random, len, null_percent);
-            let value = |i: usize| {
-                valid
-                    .as_ref()
-                    .is_none_or(|v| v.is_valid(i))
-                    .then_some(values[i])
-            };
+            let value =
+                |i: usize| valid.as_ref().is_none_or(|v| v.is_valid(i)).then_some(values[i]);
             Arc::new(StringArray::from_iter((0..len).map(value)))
         }
         T::LargeUtf8 | T::Utf8View | T::Binary | T::LargeBinary | T::BinaryView => {
@@ -134,9 +130,7 @@ pub(crate) fn random_array(
             cast(&strings, data_type).unwrap()
         }
         T::FixedSizeBinary(width) => {
-            let bytes = (0..len * *width as usize)
-                .map(|_| random.below(2) as u8)
-                .collect();
+            let bytes = (0..len * *width as usize).map(|_| random.below(2) as u8).collect();
             plain(random, data_type, len, null_percent, bytes)
         }
         T::Dictionary(_, _) => {
@@ -149,29 +143,16 @@ pub(crate) fn random_array(
             let values = random_array(random, field.data_type(), lengths.iter().sum(), 20);
             let nulls = nulls(random, len, null_percent);
             let offsets = OffsetBuffer::from_lengths(lengths);
-            Arc::new(GenericListArray::<i32>::new(
-                field.clone(),
-                offsets,
-                values,
-                nulls,
-            ))
+            Arc::new(GenericListArray::<i32>::new(field.clone(), offsets, values, nulls))
         }
         T::Struct(fields) => {
-            let columns = fields
-                .iter()
-                .map(|f| random_array(random, f.data_type(), len, 20))
-                .collect();
-            Arc::new(StructArray::new(
-                fields.clone(),
-                columns,
-                nulls(random, len, null_percent),
-            ))
+            let columns =
+                fields.iter().map(|f| random_array(random, f.data_type(), len, 20)).collect();
+            Arc::new(StructArray::new(fields.clone(), columns, nulls(random, len, null_percent)))
         }
         other => {
             let width = other.primitive_width().unwrap();
-            let bytes = (0..len)
-                .flat_map(|_| pool_value(random, other, width))
-                .collect();
+            let bytes = (0..len).flat_map(|_| pool_value(random, other, width)).collect();
             plain(random, data_type, len, null_percent, bytes)
         }
     }
@@ -181,31 +162,11 @@ fn pool_value(random: &mut Random, data_type: &DataType, width: usize) -> Vec<u8
     let choice = random.below(9);
     match data_type {
         DataType::Float64 => {
-            let pool = [
-                0.0,
-                -0.0,
-                f64::NAN,
-                -f64::NAN,
-                1.5,
-                -1.5,
-                f64::INFINITY,
-                f64::MIN,
-                2.0,
-            ];
+            let pool = [0.0, -0.0, f64::NAN, -f64::NAN, 1.5, -1.5, f64::INFINITY, f64::MIN, 2.0];
             pool[choice].to_le_bytes().to_vec()
         }
         DataType::Float32 => {
-            let pool = [
-                0.0,
-                -0.0,
-                f32::NAN,
-                -f32::NAN,
-                1.5,
-                -1.5,
-                f32::INFINITY,
-                f32::MIN,
-                2.0,
-            ];
+            let pool = [0.0, -0.0, f32::NAN, -f32::NAN, 1.5, -1.5, f32::INFINITY, f32::MIN, 2.0];
             pool[choice].to_le_bytes().to_vec()
         }
         DataType::Float16 => {
@@ -236,30 +197,19 @@ fn plain(
 ) -> ArrayRef {
     let nulls = nulls(random, len, null_percent);
     let buffer = Buffer::from(bytes.as_slice());
-    let data = ArrayData::builder(data_type.clone())
-        .len(len)
-        .add_buffer(buffer)
-        .nulls(nulls);
+    let data = ArrayData::builder(data_type.clone()).len(len).add_buffer(buffer).nulls(nulls);
     make_array(data.build().unwrap())
 }
 
 /// The model of equality: rows are equal exactly when these byte strings are (NULL equal to NULL).
 pub(crate) fn model_keys(columns: &[ArrayRef]) -> Vec<Vec<u8>> {
     let columns: Vec<ArrayRef> = columns.iter().map(|c| canonical_key(c).unwrap()).collect();
-    let fields = columns
-        .iter()
-        .map(|c| SortField::new(c.data_type().clone()))
-        .collect();
-    let rows = RowConverter::new(fields)
-        .unwrap()
-        .convert_columns(&columns)
-        .unwrap();
+    let fields = columns.iter().map(|c| SortField::new(c.data_type().clone())).collect();
+    let rows = RowConverter::new(fields).unwrap().convert_columns(&columns).unwrap();
     rows.iter().map(|row| row.data().to_vec()).collect()
 }
 
 /// Whether any of the columns is NULL in the row.
 pub(crate) fn any_null(columns: &[ArrayRef], row: usize) -> bool {
-    columns
-        .iter()
-        .any(|c| c.logical_nulls().is_some_and(|nulls| nulls.is_null(row)))
+    columns.iter().any(|c| c.logical_nulls().is_some_and(|nulls| nulls.is_null(row)))
 }
