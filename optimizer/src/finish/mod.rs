@@ -7,10 +7,11 @@ mod runtime_filters;
 use std::borrow::Borrow;
 use std::sync::Arc;
 
-use crate::error::Result;
+use crate::error::{OptimizerError, Result};
 use crate::finish::runtime_filters::RuntimeFilters;
 use crate::input::OptimizerInput;
 use crate::options::{ExchangePolicy, OptimizerOptions};
+use crate::physical::check::check;
 use crate::physical::{
     Channel, ExchangeMode, PhysicalNode, PhysicalPlan, SharedNode, ShipStrategy,
 };
@@ -49,13 +50,17 @@ pub fn optimize(
             reason: "read more than once: its readers may join again".to_owned(),
         }
     });
-    Ok(PhysicalPlan {
+    let plan = PhysicalPlan {
         shared: shared.collect(),
         root,
         output: query.output,
         columns: Arc::new(searched.columns),
         warnings: searched.warnings,
-    })
+    };
+    if cfg!(debug_assertions) {
+        check(&plan).map_err(OptimizerError::InvalidPlan)?;
+    }
+    Ok(plan)
 }
 
 /// Numbers the nodes from the root downwards and sets the exchange modes.

@@ -13,7 +13,7 @@ use crate::joins::PairConsumer;
 use crate::joins::graph::{Edge, JoinGraph};
 use crate::joins::memo::{Entry, EntryPlan, Group, JoinStep, JoinStrategy, Memo, Pair, Read};
 use crate::joins::relset::RelSet;
-use crate::physical::{ColumnId, Parallelism};
+use crate::physical::{ColumnId, Parallelism, Side};
 use crate::properties::{InterestingProperties, Partitioning, ProvidedProperties};
 use crate::relational::Rel;
 use crate::search::Search;
@@ -53,6 +53,17 @@ pub(crate) struct Choice {
     pub work: Cost,
     /// Exchanges and sorts of the operands.
     pub reading: Cost,
+}
+
+impl Operands<'_> {
+    /// Whether a build of that side would have to be made again in every superstep although the other side's would
+    /// not: inside a recursive term the build is made once and the work table probes it.
+    pub fn rebuilds(&self, build: Side) -> bool {
+        match build {
+            Side::Left => self.left.dynamic && !self.right.dynamic,
+            Side::Right => self.right.dynamic && !self.left.dynamic,
+        }
+    }
 }
 
 impl<'a, 's> BlockSearch<'a, 's> {
@@ -97,6 +108,7 @@ impl<'a, 's> BlockSearch<'a, 's> {
             wanted: wanted.map(|column| Some(logical.classes.canonical(column))),
             logical,
             output,
+            dynamic: set.iter().any(|index| self.graph.relations[index].reads_work_table()),
             entries: Vec::new(),
         }
     }

@@ -29,6 +29,8 @@ pub(crate) struct Group {
     pub width: f64,
     /// What operators outside could use, in canonical columns.
     pub wanted: InterestingProperties,
+    /// Whether the rows change with every superstep of a recursive query around.
+    pub dynamic: bool,
     pub entries: Vec<Rc<Entry>>,
 }
 

@@ -4,6 +4,7 @@
 //! `PhysicalPlan::output` and in scans. The plan is immutable once built and holds no statistics provider.
 //! It refuses to know how an operator is executed: that is the runtime's matter.
 
+pub(crate) mod check;
 pub mod columns;
 mod describe;
 pub mod explain;

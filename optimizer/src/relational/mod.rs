@@ -168,6 +168,16 @@ impl Rel {
         columns.into_iter().filter(|&id| seen.insert(id)).collect()
     }
 
+    /// Whether the tree reads the work table of a recursive query around it, so that its rows change with every
+    /// superstep.
+    pub fn reads_work_table(&self) -> bool {
+        match &self.op {
+            RelOp::WorkTableScan { .. } => true,
+            RelOp::RecursiveCte { .. } => self.inputs[0].reads_work_table(),
+            _ => self.inputs.iter().any(Self::reads_work_table),
+        }
+    }
+
     fn join_columns(&self, spec: &JoinSpec) -> Vec<ColumnId> {
         let (left, right) = (&self.inputs[0].output, &self.inputs[1].output);
         let (with_left, with_right) = visible_sides(spec.join_type);

@@ -31,7 +31,8 @@ impl Search<'_> {
         let switches = &self.options.strategies;
         let pair = operands.pair;
         let keyed = !pair.keys.is_empty();
-        let merge = keyed && switches.sort_merge_join && !pair.null_aware;
+        let dynamic = operands.left.dynamic || operands.right.dynamic;
+        let merge = keyed && switches.sort_merge_join && !pair.null_aware && !dynamic;
         let nested = !keyed
             || (switches.nested_loop_join && !switches.hash_join && !merge && !pair.null_aware);
         if keyed && (switches.hash_join || !(merge || nested)) {
@@ -55,7 +56,7 @@ impl Search<'_> {
         let partitionable = !self.single_threaded() && !operands.pair.null_aware;
         let spreads = if partitionable { self.spreads(operands, left, right) } else { Vec::new() };
         for build in [Side::Right, Side::Left] {
-            if operands.pair.null_aware && build == Side::Left {
+            if operands.pair.null_aware && build == Side::Left || operands.rebuilds(build) {
                 continue;
             }
             for keys in &spreads {

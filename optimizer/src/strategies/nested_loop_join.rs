@@ -24,8 +24,11 @@ impl Search<'_> {
         right: &Entry,
         into: &mut Vec<Choice>,
     ) {
-        into.push(self.nested_loop_join(operands, left, right, Side::Right));
-        if operands.pair.op == JoinType::Inner {
+        let inner = operands.pair.op == JoinType::Inner;
+        if !inner || !operands.rebuilds(Side::Right) {
+            into.push(self.nested_loop_join(operands, left, right, Side::Right));
+        }
+        if inner && !operands.rebuilds(Side::Left) {
             into.push(self.nested_loop_join(operands, left, right, Side::Left));
         }
     }

@@ -1,0 +1,6 @@
+//! Plans SQL over tables with given statistics and looks at the physical plans.
+
+mod catalog;
+mod properties;
+mod shapes;
+mod suites;

@@ -1,0 +1,1 @@
+//! Plans that are chosen because a property is reused.
