@@ -15,6 +15,7 @@ pub use contract::{
 };
 pub use spec::OperatorSpec;
 
+pub mod assert_single_row;
 pub mod filter;
 pub mod hash_aggregate;
 #[cfg(test)]
@@ -27,6 +28,7 @@ pub(crate) mod join_model;
 pub(crate) mod join_output;
 pub mod limit;
 pub mod merge;
+pub mod nested_loop_join;
 pub mod project;
 pub mod sink;
 pub mod sort;

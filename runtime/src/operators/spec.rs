@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Operator, filter, hash_aggregate, hash_join, iteration, limit, merge, project, sink, sort, source_scan, top_n, union, unnest, values, window};
+use super::{Operator, assert_single_row, filter, hash_aggregate, hash_join, iteration, limit, merge, nested_loop_join, project, sink, sort, source_scan, top_n, union, unnest, values, window};
 use crate::error::Result;
 use crate::job::JobContext;
 
@@ -41,6 +41,12 @@ pub enum OperatorSpec {
     Window(window::WindowSpec),
     /// Makes rows of list elements.
     Unnest(unnest::UnnestSpec),
+    /// Keeps the build side of a nested loop join.
+    NestedLoopBuild(nested_loop_join::NestedLoopBuildSpec),
+    /// Pairs rows with the build side of a nested loop join.
+    NestedLoopProbe(nested_loop_join::NestedLoopProbeSpec),
+    /// Passes exactly one row.
+    AssertSingleRow(assert_single_row::AssertSingleRowSpec),
     /// Hands rows to a sink of the environment.
     Sink(sink::SinkSpec),
 }
@@ -65,6 +71,9 @@ impl OperatorSpec {
             OperatorSpec::HashJoinProbe(_) => "HashJoinProbe",
             OperatorSpec::Window(_) => "Window",
             OperatorSpec::Unnest(_) => "Unnest",
+            OperatorSpec::NestedLoopBuild(_) => "NestedLoopBuild",
+            OperatorSpec::NestedLoopProbe(_) => "NestedLoopProbe",
+            OperatorSpec::AssertSingleRow(_) => "AssertSingleRow",
             OperatorSpec::Sink(_) => "Sink",
         }
     }
@@ -92,6 +101,9 @@ impl OperatorSpec {
             OperatorSpec::HashAggregate(spec) => {
                 Box::new(hash_aggregate::HashAggregate::new(spec, job)?)
             }
+            OperatorSpec::NestedLoopBuild(spec) => Box::new(nested_loop_join::NestedLoopBuild::new(spec)),
+            OperatorSpec::NestedLoopProbe(spec) => Box::new(nested_loop_join::NestedLoopProbe::new(spec, job)?),
+            OperatorSpec::AssertSingleRow(spec) => Box::new(assert_single_row::AssertSingleRow::new(spec)),
             OperatorSpec::Sink(spec) => Box::new(sink::Sink::new(spec)),
         })
     }

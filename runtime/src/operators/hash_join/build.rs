@@ -96,11 +96,7 @@ impl HashJoinBuild {
         if batch.kinds().is_some_and(|kinds| kinds.iter().any(|&kind| kind != RowKind::Insert)) {
             return Err(Error::Unsupported("changes on the build side of a hash join".into()));
         }
-        let keys = self
-            .keys
-            .iter()
-            .map(|key| key.evaluate(&batch))
-            .collect::<Result<Vec<_>>>()?;
+        let keys = self.keys.iter().map(|key| key.evaluate(&batch)).collect::<Result<Vec<_>>>()?;
         // A row whose key equals nothing can only matter if rows without a match come out.
         let droppable = !self.spec.null_equal && !self.spec.tracks_matches;
         let kept = if droppable { rows_without_nulls(&keys) } else { None };
@@ -218,12 +214,18 @@ fn rows_without_nulls(columns: &[ArrayRef]) -> Option<Vec<u32>> {
 
 impl Operator for HashJoinBuild {
     fn open(&mut self, cx: &mut OperatorContext<'_>) -> Result<()> {
-        self.shared = Some(cx.job.shared.get_or_create(self.spec.shared, SharedHashBuild::default)?);
+        self.shared =
+            Some(cx.job.shared.get_or_create(self.spec.shared, SharedHashBuild::default)?);
         self.reset(cx.job.memory.reserve_revocable("HashJoinBuild"));
         Ok(())
     }
 
-    fn push(&mut self, _port: PortId, element: StreamElement, _cx: &mut OperatorContext<'_>) -> Result<()> {
+    fn push(
+        &mut self,
+        _port: PortId,
+        element: StreamElement,
+        _cx: &mut OperatorContext<'_>,
+    ) -> Result<()> {
         self.phase = match element {
             StreamElement::Batch(batch) => Phase::Gathering(Some(batch)),
             StreamElement::End => Phase::Ended,
@@ -263,7 +265,12 @@ impl Operator for HashJoinBuild {
         Ok(())
     }
 
-    fn on_timer(&mut self, _domain: TimeDomain, _time_us: i64, _cx: &mut OperatorContext<'_>) -> Result<()> {
+    fn on_timer(
+        &mut self,
+        _domain: TimeDomain,
+        _time_us: i64,
+        _cx: &mut OperatorContext<'_>,
+    ) -> Result<()> {
         Ok(())
     }
 
@@ -276,9 +283,14 @@ impl Operator for HashJoinBuild {
     }
 
     /// One byte: whether a NULL key was seen, whose row may not have been kept; then the rows.
-    fn snapshot(&mut self, _id: CheckpointId, cx: &mut OperatorContext<'_>) -> Result<StateSnapshot> {
+    fn snapshot(
+        &mut self,
+        _id: CheckpointId,
+        cx: &mut OperatorContext<'_>,
+    ) -> Result<StateSnapshot> {
         let rows = self.kept_batches(cx.job.options.batch_rows)?;
-        let nulls = self.contribution.as_ref().is_some_and(|c| c.spans.iter().any(|span| span.nulls));
+        let nulls =
+            self.contribution.as_ref().is_some_and(|c| c.spans.iter().any(|span| span.nulls));
         let types: Vec<DataType> =
             self.fields.iter().map(|&field| self.layout.output_type(field).clone()).collect();
         let mut bytes = vec![u8::from(nulls)];

@@ -72,7 +72,9 @@ impl HashJoinProbe {
     pub fn new(spec: &HashJoinProbeSpec, job: &JobContext) -> Result<Self> {
         check_keys(&spec.keys)?;
         if spec.null_aware && (spec.filter.is_some() || spec.keys.len() > 1) {
-            return Err(Error::Unsupported("NOT IN with several keys or a further condition".into()));
+            return Err(Error::Unsupported(
+                "NOT IN with several keys or a further condition".into(),
+            ));
         }
         let filter = spec
             .filter
@@ -103,7 +105,9 @@ impl HashJoinProbe {
     }
 
     fn build(&self) -> Result<Arc<HashBuild>> {
-        self.build.clone().ok_or_else(|| Error::Internal("a join was probed before its build".into()))
+        self.build
+            .clone()
+            .ok_or_else(|| Error::Internal("a join was probed before its build".into()))
     }
 
     fn shared(&self) -> Result<&Arc<SharedHashBuild>> {
@@ -133,15 +137,19 @@ impl HashJoinProbe {
     fn look_up(&mut self, batch: Batch) -> Result<()> {
         let batch = batch.compact()?;
         let build = self.build()?;
-        let changes = batch.kinds().is_some_and(|kinds| kinds.iter().any(|&k| k != RowKind::Insert));
+        let changes =
+            batch.kinds().is_some_and(|kinds| kinds.iter().any(|&k| k != RowKind::Insert));
         if changes && self.spec.kind.tracks_matches() {
             return Err(Error::Unsupported(format!(
                 "changes on the probe side of a {:?} hash join",
                 self.spec.kind
             )));
         }
-        let keys: Vec<ArrayRef> =
-            self.keys.iter().map(|key| canonical_key(&key.evaluate(&batch)?)).collect::<Result<_>>()?;
+        let keys: Vec<ArrayRef> = self
+            .keys
+            .iter()
+            .map(|key| canonical_key(&key.evaluate(&batch)?))
+            .collect::<Result<_>>()?;
         build.table.lookup(&keys, &mut self.lookup, &mut self.heads)?;
         if self.spec.null_aware {
             self.mind_nulls(&build, &keys[0]);
@@ -271,7 +279,8 @@ impl HashJoinProbe {
             current.cursor.walk(&build.table, &self.heads, (self.rows_max, false), &mut self.pairs);
             self.passed.clear();
             let unflagged = self.pairs.ids.iter().map(|&id| !build.table.is_matched(id));
-            self.passed.extend((0_u32..).zip(unflagged).filter(|&(_, wanted)| wanted).map(|(i, _)| i));
+            self.passed
+                .extend((0_u32..).zip(unflagged).filter(|&(_, wanted)| wanted).map(|(i, _)| i));
             let wanted = std::mem::take(&mut self.passed);
             self.pairs.keep(&wanted);
             self.passed = wanted;
@@ -405,7 +414,9 @@ impl HashJoinProbe {
                 let end = ids.len().min(*done + self.rows_max);
                 let part = &ids[*done..end];
                 let mark = (self.spec.kind == JoinKind::BuildMark).then(|| {
-                    let marks = BooleanBuffer::collect_bool(part.len(), |i| build.table.is_matched(part[i]));
+                    let marks = BooleanBuffer::collect_bool(part.len(), |i| {
+                        build.table.is_matched(part[i])
+                    });
                     BooleanArray::new(marks, None)
                 });
                 let batch = self.output.build_rows(&*build, part, mark)?;
@@ -477,7 +488,12 @@ impl Operator for HashJoinProbe {
         Ok(())
     }
 
-    fn push(&mut self, _port: PortId, element: StreamElement, _cx: &mut OperatorContext<'_>) -> Result<()> {
+    fn push(
+        &mut self,
+        _port: PortId,
+        element: StreamElement,
+        _cx: &mut OperatorContext<'_>,
+    ) -> Result<()> {
         match element {
             StreamElement::Batch(batch) => self.input = Some(batch),
             StreamElement::End => self.ended = true,
@@ -508,7 +524,12 @@ impl Operator for HashJoinProbe {
         Ok(())
     }
 
-    fn on_timer(&mut self, _domain: TimeDomain, _time_us: i64, _cx: &mut OperatorContext<'_>) -> Result<()> {
+    fn on_timer(
+        &mut self,
+        _domain: TimeDomain,
+        _time_us: i64,
+        _cx: &mut OperatorContext<'_>,
+    ) -> Result<()> {
         Ok(())
     }
 
@@ -523,14 +544,19 @@ impl Operator for HashJoinProbe {
     }
 
     /// The number of flags, the flags, then the rows gathered so far: no probe batch is in hand between two.
-    fn snapshot(&mut self, _id: CheckpointId, _cx: &mut OperatorContext<'_>) -> Result<StateSnapshot> {
+    fn snapshot(
+        &mut self,
+        _id: CheckpointId,
+        _cx: &mut OperatorContext<'_>,
+    ) -> Result<StateSnapshot> {
         let flags = match &self.build {
             Some(build) if self.spec.kind.tracks_matches() => build.table.matched_flags(),
             Some(_) | None => Vec::new(),
         };
         let mut bytes = (flags.len() as u64).to_le_bytes().to_vec();
         bytes.extend(flags);
-        bytes.extend(StateSnapshot::of_batches(self.gathered.pending(), self.output.types())?.bytes);
+        bytes
+            .extend(StateSnapshot::of_batches(self.gathered.pending(), self.output.types())?.bytes);
         Ok(StateSnapshot { bytes })
     }
 

@@ -103,7 +103,8 @@ fn every_kind(keys: &[Form], distinct: u64, sizes: (usize, usize), batch_rows: u
     let probe = side(&mut random, keys, sizes.0, distinct);
     let build = side(&mut random, keys, sizes.1, distinct);
     for kind in KINDS {
-        for (null_equal, ascending) in [(false, false), (false, true), (true, false), (true, true)] {
+        for (null_equal, ascending) in [(false, false), (false, true), (true, false), (true, true)]
+        {
             let case = Case { kind, keys: keys.to_vec(), null_equal, ascending };
             check(&case, &probe, &build, batch_rows);
         }
@@ -160,11 +161,13 @@ fn unique_keys_keep_the_order_and_the_columns_of_the_probe_side() {
         let out = join(&specs(&case), (&side, &side), 128, Interruptions::None);
         assert_eq!(out.len(), 1);
         for column in 0..3 {
-            assert!(Arc::ptr_eq(out[0].column(column), side.column(column)) || {
-                // Slicing the input into pieces made a new array of the same buffers.
-                out[0].column(column).to_data().buffers()[0].as_ptr()
-                    == side.column(column).to_data().buffers()[0].as_ptr()
-            });
+            assert!(
+                Arc::ptr_eq(out[0].column(column), side.column(column)) || {
+                    // Slicing the input into pieces made a new array of the same buffers.
+                    out[0].column(column).to_data().buffers()[0].as_ptr()
+                        == side.column(column).to_data().buffers()[0].as_ptr()
+                }
+            );
         }
     }
 }
@@ -183,7 +186,8 @@ fn not_in(kind: JoinKind, probe: &[Option<i64>], build: &[Option<i64>]) -> Vec<S
         batch(vec![keys.clone(), keys, text])
     };
     let (probe, build) = (side(probe), side(build));
-    let plain = join(&(build_spec.clone(), probe_spec.clone()), (&probe, &build), 4, Interruptions::None);
+    let plain =
+        join(&(build_spec.clone(), probe_spec.clone()), (&probe, &build), 4, Interruptions::None);
     let again = join(&(build_spec, probe_spec), (&probe, &build), 4, Interruptions::EveryBatch);
     assert_eq!(sorted(&plain), sorted(&again));
     sorted(&plain)
@@ -203,8 +207,12 @@ fn not_in_is_false_or_unknown_where_nulls_are() {
 
 #[test]
 fn filters_are_published_with_the_build_side() {
-    let case =
-        Case { kind: JoinKind::Inner, keys: vec![Form::Dense], null_equal: false, ascending: false };
+    let case = Case {
+        kind: JoinKind::Inner,
+        keys: vec![Form::Dense],
+        null_equal: false,
+        ascending: false,
+    };
     let job = context(16);
     let build = side(&mut Random(3), &[Form::Dense], 30, 10);
     let spec = OperatorSpec::HashJoinBuild(specs(&case).0);
@@ -265,12 +273,11 @@ fn several_subtasks_build_probe_and_emit_what_is_left() {
     let keys = [Form::Text];
     let mut random = Random(11);
     let (probe, build) = (side(&mut random, &keys, 50, 30), side(&mut random, &keys, 50, 30));
-    let case = Case { kind: JoinKind::FullOuter, keys: keys.to_vec(), null_equal: false, ascending: true };
+    let case =
+        Case { kind: JoinKind::FullOuter, keys: keys.to_vec(), null_equal: false, ascending: true };
     let (build_spec, probe_spec) = specs(&case);
     let job = context(8);
-    let mut subtasks = |spec: OperatorSpec| {
-        [0, 1].map(|i| Subtask::new(&spec, &job, (i, 2)))
-    };
+    let mut subtasks = |spec: OperatorSpec| [0, 1].map(|i| Subtask::new(&spec, &job, (i, 2)));
     let mut builds = subtasks(OperatorSpec::HashJoinBuild(build_spec));
     let mut probes = subtasks(OperatorSpec::HashJoinProbe(probe_spec));
     let mut out = Vec::new();
@@ -297,17 +304,30 @@ fn several_subtasks_build_probe_and_emit_what_is_left() {
     }
     assert!(matches!(probes[0].run(&mut out), Output::Finished));
     assert!(matches!(builds[1].run(&mut out), Output::Finished));
-    let model = Model { kind: case.kind, keys: 1, null_equal: false, ascending: true, probe: &probe, build: &build };
+    let model = Model {
+        kind: case.kind,
+        keys: 1,
+        null_equal: false,
+        ascending: true,
+        probe: &probe,
+        build: &build,
+    };
     assert_eq!(sorted(&out), model.rows());
 }
 
 #[test]
 fn an_abandoned_probe_leaves_unmatched_rows_unsaid() {
-    let case = Case { kind: JoinKind::BuildAnti, keys: vec![Form::Dense], null_equal: false, ascending: false };
+    let case = Case {
+        kind: JoinKind::BuildAnti,
+        keys: vec![Form::Dense],
+        null_equal: false,
+        ascending: false,
+    };
     let (build_spec, probe_spec) = specs(&case);
     let job = context(8);
     let build = side(&mut Random(5), &[Form::Dense], 20, 30);
-    let mut driver = Driver::new(&OperatorSpec::HashJoinBuild(build_spec), &job, Interruptions::None).unwrap();
+    let mut driver =
+        Driver::new(&OperatorSpec::HashJoinBuild(build_spec), &job, Interruptions::None).unwrap();
     driver.run_batches(vec![vec![build]]).unwrap();
     let spec = OperatorSpec::HashJoinProbe(probe_spec);
     let mut probes = [0, 1].map(|i| Subtask::new(&spec, &job, (i, 2)));
