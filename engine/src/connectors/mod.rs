@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 pub use files::{FileFormat, FileOptions, FileTable};
 pub use memory::MemoryTable;
+pub use write::{FILE_SINK, FileWriteOptions, RowCounter};
 use thalweg_runtime::sink::SinkConnector;
 use thalweg_runtime::source::SourceConnector;
 
@@ -30,5 +31,6 @@ pub fn sources() -> HashMap<String, Arc<dyn SourceConnector>> {
 /// The connectors that write, by name.
 pub fn sinks() -> HashMap<String, Arc<dyn SinkConnector>> {
     let memory: Arc<dyn SinkConnector> = Arc::new(memory::MemorySink);
-    HashMap::from([(memory::CONNECTOR.to_string(), memory)])
+    let file: Arc<dyn SinkConnector> = Arc::new(write::FileSink);
+    HashMap::from([(memory::CONNECTOR.to_string(), memory), (write::FILE_SINK.to_string(), file)])
 }

@@ -15,11 +15,12 @@ mod table;
 mod union;
 
 pub use cache::FileCache;
-pub(crate) use format::delimiter_by_name;
+pub(crate) use format::{delimiter_by_name, format_by_name, strip_compression};
 pub use format::{Compression, FileFormat, FileKind};
 pub use hive::PartitionColumn;
-pub(crate) use hive::value as partition_value;
+pub(crate) use hive::{encode as partition_folder, value as partition_value};
 pub use options::{CsvOptions, FileOptions};
+pub(crate) use options::{boolean, one_byte};
 pub(crate) use spool::reader as unpacking_reader;
 pub use table::FileTable;
 

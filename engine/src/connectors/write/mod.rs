@@ -1,8 +1,19 @@
 //! Writing results: files of all formats, and the text form of values.
 
 mod counter;
+mod encoder;
 pub mod format;
+mod options;
+mod output;
+mod sink;
+#[cfg(test)]
+mod tests;
 mod typed;
 
 pub use counter::RowCounter;
+pub use options::{Codec, FileWriteOptions};
+pub use sink::FileSink;
 pub(crate) use typed::typed_batch;
+
+/// The file sink's registered name.
+pub const FILE_SINK: &str = "file-write";

@@ -1,0 +1,160 @@
+//! What the sink "file-write" needs: where to, in which format, with which columns.
+
+use std::path::Path;
+
+use arrow::datatypes::{Schema, SchemaRef};
+use serde::{Deserialize, Serialize};
+use thalweg_runtime::{Error, Result};
+
+use crate::connectors::files::{Compression, FileFormat, boolean, format_by_name, one_byte, strip_compression};
+
+/// Rows of a Parquet row group when nothing else is said.
+const ROW_GROUP_ROWS: usize = 122_880;
+
+/// How the values inside Parquet and Arrow files are compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Codec {
+    /// Not at all.
+    None,
+    /// Snappy (Parquet).
+    Snappy,
+    /// Zstandard.
+    Zstd,
+    /// gzip (Parquet).
+    Gzip,
+    /// LZ4.
+    Lz4,
+    /// Brotli (Parquet).
+    Brotli,
+}
+
+/// A file or folder to write.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FileWriteOptions {
+    /// A file, or a folder for many.
+    pub path: String,
+    /// The format.
+    pub format: FileFormat,
+    /// The columns of the rows that will come.
+    pub schema: Schema,
+    /// Compression inside Parquet and Arrow files.
+    pub codec: Codec,
+    /// Compression around text files.
+    pub compression: Compression,
+    /// Rows of a Parquet row group.
+    pub row_group_rows: usize,
+    /// Whether delimited text begins with the columns' names.
+    pub header: bool,
+    /// Between fields of delimited text.
+    pub delimiter: u8,
+    /// Columns whose values become folders, by position; they are left out of the files.
+    pub partition_by: Vec<usize>,
+    /// Whether a folder may hold files already.
+    pub overwrite: bool,
+    /// Distinguishes the files of this statement from others in the same folder.
+    pub run: u64,
+    /// The number of a [`super::RowCounter`].
+    pub counter: Option<u64>,
+}
+
+impl FileWriteOptions {
+    /// The keys that [`FileWriteOptions::set`] knows.
+    pub const KEYS: [&'static str; 7] =
+        ["format", "compression", "row_group_size", "header", "delimiter", "partition_by", "overwrite"];
+
+    /// The options for a path; format and compression follow from its name if it tells them.
+    pub fn new(path: &str, schema: &SchemaRef) -> Self {
+        let path = path.strip_prefix("file://").unwrap_or(path);
+        let name = Path::new(path).file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+        let (compression, _) = strip_compression(&name);
+        let tab = name.to_ascii_lowercase().contains(".tsv");
+        FileWriteOptions {
+            path: path.to_string(),
+            format: format_by_name(&name).unwrap_or(FileFormat::Parquet),
+            schema: schema.as_ref().clone(),
+            codec: Codec::Snappy,
+            compression,
+            row_group_rows: ROW_GROUP_ROWS,
+            header: true,
+            delimiter: if tab { b'\t' } else { b',' },
+            partition_by: Vec::new(),
+            overwrite: false,
+            run: 0,
+            counter: None,
+        }
+    }
+
+    /// Sets an option by its key; false if the key is none of [`FileWriteOptions::KEYS`].
+    pub fn set(&mut self, key: &str, value: &str) -> Result<bool> {
+        match key.to_ascii_lowercase().as_str() {
+            "format" => self.format = FileFormat::by_name(value)?,
+            "compression" => self.set_compression(value)?,
+            "row_group_size" => self.row_group_rows = positive(key, value)?,
+            "header" | "csv.header" => self.header = boolean(key, value)?,
+            "delimiter" | "csv.delimiter" => self.delimiter = one_byte(key, value)?,
+            "partition_by" => self.partition_by = self.positions(value)?,
+            "overwrite" => self.overwrite = boolean(key, value)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// What the sink gets.
+    pub fn to_value(&self) -> serde_json::Value {
+        serde_json::to_value(self).expect("plain data without maps can be written as JSON")
+    }
+
+    /// Reads what [`FileWriteOptions::to_value`] wrote.
+    pub fn from_value(value: &serde_json::Value) -> Result<Self> {
+        serde_json::from_value(value.clone())
+            .map_err(|e| Error::Internal(format!("the options of a file sink: {e}")))
+    }
+
+    /// Whether one file is written rather than a folder of files.
+    pub fn is_single_file(&self) -> bool {
+        let named = Path::new(&self.path).extension().is_some() && !self.path.ends_with('/');
+        named && self.partition_by.is_empty() && !Path::new(&self.path).is_dir()
+    }
+
+    fn set_compression(&mut self, value: &str) -> Result<()> {
+        let name = value.to_ascii_lowercase();
+        (self.codec, self.compression) = match name.as_str() {
+            "none" | "uncompressed" => (Codec::None, Compression::None),
+            "snappy" => (Codec::Snappy, Compression::None),
+            "zstd" | "zst" => (Codec::Zstd, Compression::Zstd),
+            "gzip" | "gz" => (Codec::Gzip, Compression::Gzip),
+            "lz4" => (Codec::Lz4, Compression::None),
+            "brotli" => (Codec::Brotli, Compression::None),
+            _ => {
+                return Err(Error::User {
+                    message: format!("there is no compression \"{value}\""),
+                    detail: None,
+                    hint: Some("compressions are none, snappy, zstd, gzip, lz4 and brotli".into()),
+                });
+            }
+        };
+        Ok(())
+    }
+
+    fn positions(&self, names: &str) -> Result<Vec<usize>> {
+        let names = names.trim().trim_start_matches('(').trim_end_matches(')');
+        let names = names.split(',').map(|n| n.trim().trim_matches('"')).filter(|n| !n.is_empty());
+        names
+            .map(|name| {
+                let fields = self.schema.fields();
+                let exact = fields.iter().position(|f| f.name() == name);
+                let folded = || fields.iter().position(|f| f.name().eq_ignore_ascii_case(name));
+                exact.or_else(folded).ok_or_else(|| {
+                    Error::user(format!("partition_by names \"{name}\", which is no column of the result"))
+                })
+            })
+            .collect()
+    }
+}
+
+fn positive(key: &str, value: &str) -> Result<usize> {
+    match value.parse() {
+        Ok(n) if n > 0 => Ok(n),
+        _ => Err(Error::user(format!("{key} must be a positive number, not \"{value}\""))),
+    }
+}

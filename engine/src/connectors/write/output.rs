@@ -1,0 +1,135 @@
+//! A file that appears whole or not at all.
+//!
+//! Bytes go to a temporary name in the target's folder; committing writes them through to the disk and renames.
+//! A file that is dropped before leaves nothing behind.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Waker;
+
+use thalweg_runtime::env::{Environment, IoTask};
+use thalweg_runtime::{Error, Result};
+
+/// Removes the temporary file unless it was renamed. Work under way holds it too, so that a file which such work
+/// creates late is removed as well.
+#[derive(Debug)]
+struct Temporary {
+    path: PathBuf,
+    renamed: AtomicBool,
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if !self.renamed.load(Ordering::Acquire) {
+            // Nothing can be done about a file that cannot be removed.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// The file being written.
+pub struct OutputFile {
+    env: Arc<dyn Environment>,
+    target: PathBuf,
+    temporary: Arc<Temporary>,
+    state: State,
+}
+
+enum State {
+    Unopened,
+    Idle(File),
+    Writing(IoTask<File>),
+    Committing(IoTask<()>),
+    Committed,
+}
+
+impl OutputFile {
+    /// A file that will be at `target`; `tag` makes the temporary name unique.
+    pub fn new(env: &Arc<dyn Environment>, target: PathBuf, tag: u64) -> Self {
+        let name = target.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+        let path = target.with_file_name(format!(".{name}.{tag:016x}.tmp"));
+        OutputFile {
+            env: env.clone(),
+            target,
+            temporary: Arc::new(Temporary { path, renamed: AtomicBool::new(false) }),
+            state: State::Unopened,
+        }
+    }
+
+    /// Whether the file can take bytes; otherwise the waker is registered.
+    pub fn ready(&mut self, waker: &Waker) -> Result<bool> {
+        if let State::Writing(task) = &mut self.state {
+            match task.poll(waker) {
+                None => return Ok(false),
+                Some(file) => self.state = State::Idle(file?),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Starts writing bytes; the file must be ready.
+    pub fn write(&mut self, bytes: Vec<u8>) {
+        let (opened, temporary) = (self.take_file(), self.temporary.clone());
+        self.state = State::Writing(IoTask::spawn(&self.env, move || {
+            let mut file = open(opened, &temporary.path)?;
+            file.write_all(&bytes).map_err(|e| cannot_write(&temporary.path, &e))?;
+            Ok(file)
+        }));
+    }
+
+    /// Makes the file visible: false means "not yet", with the waker registered. The file must be ready at first.
+    pub fn commit(&mut self, waker: &Waker) -> Result<bool> {
+        if matches!(self.state, State::Unopened | State::Idle(_)) {
+            let opened = self.take_file();
+            let (temporary, target) = (self.temporary.clone(), self.target.clone());
+            self.state = State::Committing(IoTask::spawn(&self.env, move || {
+                let file = open(opened, &temporary.path)?;
+                file.sync_all().map_err(|e| cannot_write(&temporary.path, &e))?;
+                fs::rename(&temporary.path, &target).map_err(|e| cannot_write(&target, &e))?;
+                temporary.renamed.store(true, Ordering::Release);
+                sync_folder(&target);
+                Ok(())
+            }));
+        }
+        if let State::Committing(task) = &mut self.state {
+            match task.poll(waker) {
+                None => return Ok(false),
+                Some(done) => done?,
+            }
+            self.state = State::Committed;
+        }
+        Ok(matches!(self.state, State::Committed))
+    }
+
+    fn take_file(&mut self) -> Option<File> {
+        match std::mem::replace(&mut self.state, State::Unopened) {
+            State::Idle(file) => Some(file),
+            State::Unopened | State::Writing(_) | State::Committing(_) | State::Committed => None,
+        }
+    }
+}
+
+fn open(opened: Option<File>, path: &Path) -> Result<File> {
+    if let Some(file) = opened {
+        return Ok(file);
+    }
+    if let Some(folder) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
+        fs::create_dir_all(folder).map_err(|e| Error::io(format!("cannot create the folder \"{}\"", folder.display()), &e))?;
+    }
+    File::create(path).map_err(|e| cannot_write(path, &e))
+}
+
+fn cannot_write(path: &Path, error: &std::io::Error) -> Error {
+    Error::io(format!("cannot write \"{}\"", path.display()), error)
+}
+
+/// A rename is durable once its folder is. Not every file system can do that, and the file is there in any case.
+fn sync_folder(path: &Path) {
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if let Ok(folder) = File::open(folder) {
+        let _ = folder.sync_all();
+    }
+}
