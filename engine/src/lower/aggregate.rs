@@ -96,6 +96,8 @@ impl Lowering<'_> {
         let spec = self.spec(phase, &fragment.columns, group_by, None, aggregates)?;
         fragment.columns = output_of(group_by, None, aggregates);
         let spec = SortAggregateSpec {
+            phase,
+            grouping_sets: None,
             input: spec.input,
             keys: spec.keys,
             key_types: spec.key_types,

@@ -25,7 +25,7 @@ impl Lowering<'_> {
             return Err(Error::Internal("not a hash join".into()));
         };
         let kind = join_kind(*join_type, *build)?;
-        let sides = self.join_sides(node, *build)?;
+        let sides = self.join_sides(node, *build, *null_aware)?;
         let (shared, partitioned) = (self.new_shared(), sides.partitioned);
         let (build_keys, probe_keys): (Vec<_>, Vec<_>) = on
             .iter()
@@ -44,7 +44,11 @@ impl Lowering<'_> {
             null_equal: *null_equal,
             null_aware: *null_aware,
             tracks_matches: kind.tracks_matches(),
-            runtime_filters: runtime_filters.iter().map(|f| (f.id, f.key_index)).collect(),
+            // A filter must know the whole build side; a part of it would drop rows of the others.
+            runtime_filters: match partitioned {
+                true => Vec::new(),
+                false => runtime_filters.iter().map(|f| (f.id, f.key_index)).collect(),
+            },
             probes: sides.probe.parallelism,
         };
         let build_types = scope.types();
@@ -76,7 +80,7 @@ impl Lowering<'_> {
             return Err(Error::Internal("not a nested-loop join".into()));
         };
         let kind = join_kind(*join_type, *build)?;
-        let sides = self.join_sides(node, *build)?;
+        let sides = self.join_sides(node, *build, false)?;
         let shared = self.new_shared();
         let mut build_side = sides.build;
         let build_types = build_side.types(self.columns);
@@ -155,14 +159,20 @@ impl Lowering<'_> {
     }
 
     /// The two sides of a join with a build. Both shipped by hash: every subtask has a build of its own. Else
-    /// the build is shared, and its rows stay where they are made.
-    fn join_sides(&mut self, node: &PhysicalNode, build: Side) -> Result<JoinSides> {
+    /// the build is shared, and its rows stay where they are made; so it is for NOT IN, where one NULL key
+    /// decides for all partitions.
+    fn join_sides(
+        &mut self,
+        node: &PhysicalNode,
+        build: Side,
+        null_aware: bool,
+    ) -> Result<JoinSides> {
         let (build_channel, probe_channel) = match build {
             Side::Left => (&node.inputs[0], &node.inputs[1]),
             Side::Right => (&node.inputs[1], &node.inputs[0]),
         };
         let parallel = self.parallelism(node) > 1;
-        let partitioned = parallel && build_channel.ship != ShipStrategy::Broadcast;
+        let partitioned = parallel && !null_aware && build_channel.ship != ShipStrategy::Broadcast;
         let build_side = if partitioned || build_channel.mode == ExchangeMode::Blocking {
             self.channel(build_channel, node)?
         } else {

@@ -13,6 +13,7 @@ use datafusion_physical_expr::expressions::{
 };
 use datafusion_physical_expr::{HigherOrderFunctionExpr, PhysicalExpr, ScalarFunctionExpr};
 
+use super::decimal::DecimalArithmetic;
 use super::float::CanonicalFloat;
 use super::{BinaryOperator, Expr, FunctionRegistry, IsTest};
 use crate::batch::Batch;
@@ -152,6 +153,11 @@ impl Compiler<'_> {
             right = self.canonical(right)?;
         }
         let expr = BinaryExpr::new(left, op.into(), right).with_fail_on_overflow(true);
+        let result = expr.data_type(self.schema)?;
+        let (left, right) = (expr.left(), expr.right());
+        if let Some(fast) = DecimalArithmetic::try_new(op, left, right, &result, self.schema)? {
+            return Ok(Arc::new(fast));
+        }
         Ok(Arc::new(expr))
     }
 
@@ -271,4 +277,65 @@ pub fn positional_schema(types: &[DataType]) -> SchemaRef {
         .map(|(i, t)| Field::new(format!("c{i}"), t.clone(), true))
         .collect();
     Arc::new(Schema::new(fields))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{Decimal128Array, Float64Array};
+
+    use super::*;
+
+    fn evaluate(expr: &Expr, columns: Vec<ArrayRef>) -> Result<ArrayRef> {
+        let types: Vec<_> = columns.iter().map(|c| c.data_type().clone()).collect();
+        let rows = columns[0].len();
+        compile(expr, &positional_schema(&types), &FunctionRegistry::built_in())?
+            .evaluate(&Batch::new(columns, rows))
+    }
+
+    fn binary(op: BinaryOperator) -> Expr {
+        let (left, right) = (Box::new(Expr::Column(0)), Box::new(Expr::Column(1)));
+        Expr::Binary { op, left, right }
+    }
+
+    fn decimals(values: Vec<Option<i128>>, precision: u8, scale: i8) -> ArrayRef {
+        let array = Decimal128Array::from(values);
+        Arc::new(array.with_precision_and_scale(precision, scale).unwrap())
+    }
+
+    #[test]
+    fn decimal_arithmetic_agrees_with_arrow() {
+        use arrow::compute::kernels::numeric;
+        let shapes = [((15, 2), (15, 2)), ((20, 4), (12, 0)), ((5, 3), (30, 1)), ((38, 2), (38, 2))];
+        for ((p1, s1), (p2, s2)) in shapes {
+            let a = decimals(vec![Some(12345), None, Some(-7), Some(0)], p1, s1);
+            let b = decimals(vec![Some(-99), Some(5), None, Some(12)], p2, s2);
+            let cases: [(_, ArrayRef); 3] = [
+                (BinaryOperator::Plus, numeric::add(&a, &b).unwrap()),
+                (BinaryOperator::Minus, numeric::sub(&a, &b).unwrap()),
+                (BinaryOperator::Multiply, numeric::mul(&a, &b).unwrap()),
+            ];
+            for (op, wanted) in cases {
+                let got = evaluate(&binary(op), vec![a.clone(), b.clone()]).unwrap();
+                assert_eq!(&got, &wanted, "{op:?} on ({p1},{s1}) and ({p2},{s2})");
+            }
+        }
+    }
+
+    #[test]
+    fn zeros_are_equal_and_nans_are_equal_and_greatest() {
+        let negative_nan = f64::from_bits(f64::NAN.to_bits() | (1 << 63));
+        let a: ArrayRef = Arc::new(Float64Array::from(vec![-0.0, f64::NAN, negative_nan, 1.0]));
+        let b: ArrayRef = Arc::new(Float64Array::from(vec![0.0, negative_nan, 1e308, f64::NAN]));
+        let equal = evaluate(&binary(BinaryOperator::Eq), vec![a.clone(), b.clone()]).unwrap();
+        assert_eq!(equal.as_boolean(), &BooleanArray::from(vec![true, true, false, false]));
+        let greater = evaluate(&binary(BinaryOperator::Gt), vec![a, b]).unwrap();
+        assert_eq!(greater.as_boolean(), &BooleanArray::from(vec![false, false, true, false]));
+    }
+
+    #[test]
+    fn integer_overflow_is_an_error() {
+        let a: ArrayRef = Arc::new(arrow::array::Int64Array::from(vec![i64::MAX]));
+        let error = evaluate(&binary(BinaryOperator::Plus), vec![a.clone(), a]).unwrap_err();
+        assert!(error.to_string().to_lowercase().contains("overflow"), "{error}");
+    }
 }

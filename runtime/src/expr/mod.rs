@@ -5,6 +5,7 @@
 //! equals 0.0 and all NaNs are one value.
 
 mod compile;
+mod decimal;
 mod float;
 mod functions;
 mod literal;

@@ -103,6 +103,7 @@ impl Driver {
             .map(|port| port.into_iter().chain([StreamElement::End]).collect::<Vec<_>>().into_iter())
             .collect();
         let mut out = Vec::new();
+        let mut passing = None;
         loop {
             match self.call(|operator, cx| operator.step(cx))? {
                 Output::Element(_, element) => out.push(element),
@@ -111,6 +112,8 @@ impl Driver {
                     return Err(Error::Internal(format!("waits for {reason:?} in a harness")));
                 }
                 Output::NeedInput(ports) => {
+                    // An event leaves after what it made the operator emit, as in a task.
+                    out.extend(passing.take());
                     self.interrupt()?;
                     let next = inputs.iter_mut().enumerate().find_map(|(i, port)| {
                         let id = PortId(i as u16);
@@ -118,7 +121,17 @@ impl Driver {
                     });
                     let (port, element) =
                         next.ok_or_else(|| Error::Internal("wants more than there is".into()))?;
-                    self.call(|operator, cx| operator.push(port, element, cx))?;
+                    match element {
+                        StreamElement::Superstep(superstep) => {
+                            self.call(|operator, cx| operator.on_superstep(superstep, cx))?;
+                            passing = Some(element);
+                        }
+                        StreamElement::Watermark(watermark) => {
+                            self.call(|operator, cx| operator.on_watermark(watermark, cx))?;
+                            passing = Some(element);
+                        }
+                        element => self.call(|operator, cx| operator.push(port, element, cx))?,
+                    }
                 }
             }
         }

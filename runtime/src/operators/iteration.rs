@@ -15,7 +15,8 @@ use super::contract::restore_batches;
 use super::prelude::*;
 use crate::job::JobContext;
 use crate::memory::Reservation;
-use crate::state::SeenRows;
+use crate::rows::Selected;
+use crate::state::KeyedState;
 
 /// The head of an iteration. Port 0: the initial set; port 1: feedback.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -33,7 +34,7 @@ pub struct IterationHead {
     types: Vec<DataType>,
     reservation: Reservation,
 
-    seen: Option<SeenRows>,
+    seen: Option<KeyedState>,
     outgoing: VecDeque<Batch>,
     next: Vec<Batch>,
     phase: Phase,
@@ -55,7 +56,10 @@ impl IterationHead {
     /// Before the initial set.
     pub fn new(spec: &IterationHeadSpec, job: &JobContext) -> Result<Self> {
         let seen = match spec.distinct {
-            true => Some(SeenRows::new(&spec.types, job.memory.reserve("distinct iteration"))?),
+            true => {
+                let reservation = job.memory.reserve_revocable("distinct iteration");
+                Some(KeyedState::new(&spec.types, &[], reservation)?)
+            }
             false => None,
         };
         Ok(IterationHead {
@@ -73,7 +77,9 @@ impl IterationHead {
         match &mut self.seen {
             None => Ok(batch),
             Some(seen) => {
-                let new = seen.insert(batch.columns())?;
+                let rows = Selected::All(batch.num_rows());
+                let (mut ids, mut new) = (Vec::new(), Vec::new());
+                seen.lookup_or_insert(batch.columns(), None, rows, &mut ids, &mut new)?;
                 batch.with_selection(new.into()).compact()
             }
         }
@@ -155,7 +161,11 @@ impl Operator for IterationHead {
             phase: self.phase as u8,
             outgoing: StateSnapshot::of_batches(self.outgoing.make_contiguous(), &self.types)?,
             next: StateSnapshot::of_batches(&self.next, &self.types)?,
-            seen: self.seen.as_ref().map(SeenRows::snapshot).transpose()?,
+            seen: self.seen.as_ref().map(|seen| {
+                let mut bytes = Vec::new();
+                seen.snapshot(&mut bytes);
+                bytes
+            }),
         };
         let bytes = serde_json::to_vec(&state).map_err(|e| Error::Internal(e.to_string()))?;
         Ok(StateSnapshot { bytes })
@@ -175,7 +185,7 @@ impl Operator for IterationHead {
         let held = self.outgoing.iter().chain(&self.next).map(Batch::memory_bytes).sum();
         self.reservation.try_resize(held)?;
         if let (Some(seen), Some(bytes)) = (&mut self.seen, state.seen) {
-            seen.restore(&bytes)?;
+            seen.restore(&mut bytes.as_slice())?;
         }
         Ok(())
     }
@@ -242,5 +252,65 @@ impl Operator for IterationTail {
     fn close(&mut self, _cx: &mut OperatorContext<'_>) -> Result<()> {
         self.input = None;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, AsArray, Int64Array};
+    use arrow::datatypes::Int64Type;
+
+    use super::super::OperatorSpec;
+    use super::super::harness::{self, Driver, Interruptions};
+    use super::*;
+
+    fn batch(values: &[i64]) -> Batch {
+        let column: ArrayRef = Arc::new(Int64Array::from(values.to_vec()));
+        harness::batch(vec![column])
+    }
+
+    /// Sends `initial` and, after the end of superstep n, `sets[n]`; gives what each superstep sent.
+    fn iterate(distinct: bool, initial: &[i64], sets: &[&[i64]], how: Interruptions) -> Vec<Vec<i64>> {
+        let spec = IterationHeadSpec { types: vec![DataType::Int64], distinct };
+        let job = harness::context(1024);
+        let spec = OperatorSpec::IterationHead(spec);
+        let mut head = Driver::new(&spec, &job, how).unwrap();
+        let end = Superstep { number: 0, last: false };
+        let mut feedback = Vec::new();
+        for set in sets {
+            feedback.extend((!set.is_empty()).then(|| StreamElement::Batch(batch(set))));
+            feedback.push(StreamElement::Superstep(end));
+        }
+        let initial = vec![StreamElement::Batch(batch(initial))];
+        let mut supersteps = vec![Vec::new()];
+        for element in head.run(vec![initial, feedback]).unwrap() {
+            match element {
+                StreamElement::Batch(batch) => {
+                    let values = batch.column(0).as_primitive::<Int64Type>().values().to_vec();
+                    supersteps.last_mut().unwrap().extend(values);
+                }
+                StreamElement::Superstep(_) => supersteps.push(Vec::new()),
+                other => panic!("{other:?}"),
+            }
+        }
+        supersteps
+    }
+
+    #[test]
+    fn sets_go_round_until_one_is_empty() {
+        for how in [Interruptions::None, Interruptions::EveryBatch] {
+            let sent = iterate(false, &[1, 1], &[&[2, 2], &[3], &[]], how);
+            assert_eq!(sent, vec![vec![1, 1], vec![2, 2], vec![3]]);
+        }
+    }
+
+    #[test]
+    fn distinct_rows_enter_once() {
+        for how in [Interruptions::None, Interruptions::EveryBatch] {
+            let sent = iterate(true, &[1, 1], &[&[2, 1], &[2, 3], &[1, 2, 3]], how);
+            assert_eq!(sent, vec![vec![1], vec![2], vec![3]]);
+        }
     }
 }

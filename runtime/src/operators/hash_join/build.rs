@@ -8,7 +8,7 @@ use arrow::array::{Array, ArrayRef};
 use arrow::buffer::NullBuffer;
 use arrow_schema::DataType;
 
-use super::{Contribution, HashBuild, HashJoinBuildSpec, SharedHashBuild, check_keys};
+use super::{Contribution, HashBuild, HashJoinBuildSpec, Place, SharedHashBuild, check_keys};
 use crate::element::RowKind;
 use crate::expr::{CompiledExpr, compile_all, positional_schema};
 use crate::job::JobContext;
@@ -109,6 +109,10 @@ impl HashJoinBuild {
         Ok(())
     }
 
+    fn place(&self, cx: &OperatorContext<'_>) -> Place {
+        Place::new(self.spec.shared, self.spec.partitioned, cx)
+    }
+
     fn shared(&self) -> Result<&Arc<SharedHashBuild>> {
         self.shared
             .as_ref()
@@ -122,7 +126,8 @@ impl HashJoinBuild {
             .take()
             .ok_or_else(|| Error::Internal("a join build contributed twice".into()))?;
         let shared = self.shared()?.clone();
-        if let Some(all) = shared.contribute(cx.subtask, cx.parallelism, contribution)? {
+        let place = self.place(cx);
+        if let Some(all) = shared.contribute(place.subtask, place.parallelism, contribution)? {
             shared.start_filling(self.assemble(all, cx)?);
         }
         Ok(())
@@ -139,7 +144,7 @@ impl HashJoinBuild {
             keys: self.keys.len(),
             null_equal: self.spec.null_equal,
             tracks_matches: self.spec.tracks_matches,
-            threads: cx.parallelism,
+            threads: self.place(cx).parallelism,
         };
         let table = Arc::new(JoinTable::new(store, &spans, options, &reservation)?);
         let mut filters = Vec::new();
@@ -215,7 +220,7 @@ fn rows_without_nulls(columns: &[ArrayRef]) -> Option<Vec<u32>> {
 impl Operator for HashJoinBuild {
     fn open(&mut self, cx: &mut OperatorContext<'_>) -> Result<()> {
         self.shared =
-            Some(cx.job.shared.get_or_create(self.spec.shared, SharedHashBuild::default)?);
+            Some(cx.job.shared.get_or_create(self.place(cx).shared, SharedHashBuild::default)?);
         self.reset(cx.job.memory.reserve_revocable("HashJoinBuild"));
         Ok(())
     }

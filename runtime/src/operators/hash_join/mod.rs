@@ -27,6 +27,7 @@ use super::join_output::BuildColumns;
 use crate::error::{Error, Result};
 use crate::expr::Expr;
 use crate::memory::Reservation;
+use crate::operators::OperatorContext;
 use crate::rows::{RowId, RowStore};
 use crate::shared::key_filters::ColumnFilter;
 use crate::shared::{SharedBuild, WorkQueue};
@@ -35,8 +36,10 @@ use crate::state::{JoinTable, KeySpan};
 /// What the build operator keeps.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HashJoinBuildSpec {
-    /// The shared build's id in the job.
+    /// The shared build's id in the job; with `partitioned`, the first of one for each subtask.
     pub shared: u32,
+    /// Whether every subtask has a build of its own: both inputs are shipped by the hash of the keys.
+    pub partitioned: bool,
     /// Types of the input's columns.
     pub input: Vec<DataType>,
     /// The keys, at least one, over the input.
@@ -56,8 +59,10 @@ pub struct HashJoinBuildSpec {
 /// What the probe operator does.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HashJoinProbeSpec {
-    /// The shared build's id in the job.
+    /// The shared build's id in the job; with `partitioned`, the first of one for each subtask.
     pub shared: u32,
+    /// Whether every subtask has a build of its own: both inputs are shipped by the hash of the keys.
+    pub partitioned: bool,
     /// What to emit.
     pub kind: JoinKind,
     /// Types of the input's columns.
@@ -123,4 +128,21 @@ fn check_keys(keys: &[Expr]) -> Result<()> {
         return Err(Error::Internal("a hash join without keys".into()));
     }
     Ok(())
+}
+
+/// Whose build an operator takes part in: its id, and the operator's place among those that do.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    shared: u32,
+    subtask: usize,
+    parallelism: usize,
+}
+
+impl Place {
+    fn new(shared: u32, partitioned: bool, cx: &OperatorContext<'_>) -> Self {
+        if partitioned {
+            return Place { shared: shared + cx.subtask as u32, subtask: 0, parallelism: 1 };
+        }
+        Place { shared, subtask: cx.subtask, parallelism: cx.parallelism }
+    }
 }

@@ -3,6 +3,7 @@
 //! Invariant: pairs come in the order of the probe rows, and a walk goes on exactly where it stopped, also in the
 //! middle of a chain: one probe row may match any number of build rows without more than a batch being there at once.
 
+use crate::operators::join_pairs::PairList;
 use crate::rows::{NO_ROW, RowId};
 use crate::state::JoinTable;
 
@@ -18,41 +19,6 @@ pub(super) struct Cursor {
 impl Default for Cursor {
     fn default() -> Self {
         Cursor { row: 0, id: NO_ROW }
-    }
-}
-
-/// Pairs of probe and build rows.
-#[derive(Debug, Default)]
-pub(super) struct PairList {
-    /// Positions in the probe batch.
-    pub(super) rows: Vec<u32>,
-    /// Build rows.
-    pub(super) ids: Vec<RowId>,
-}
-
-impl PairList {
-    pub(super) fn clear(&mut self) {
-        self.rows.clear();
-        self.ids.clear();
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.rows.len()
-    }
-
-    fn push(&mut self, row: usize, id: RowId) {
-        self.rows.push(row as u32);
-        self.ids.push(id);
-    }
-
-    /// Keeps the pairs at these ascending positions.
-    pub(super) fn keep(&mut self, positions: &[u32]) {
-        for (to, &from) in positions.iter().enumerate() {
-            self.rows[to] = self.rows[from as usize];
-            self.ids[to] = self.ids[from as usize];
-        }
-        self.rows.truncate(positions.len());
-        self.ids.truncate(positions.len());
     }
 }
 

@@ -6,14 +6,15 @@ use std::sync::atomic::Ordering;
 use arrow::array::{Array, ArrayRef, BooleanArray};
 use arrow::buffer::BooleanBuffer;
 
-use super::pairs::{Cursor, PairList, Searches};
-use super::{HashBuild, HashJoinProbeSpec, JoinKind, SharedHashBuild, check_keys};
+use super::pairs::{Cursor, Searches};
+use super::{HashBuild, HashJoinProbeSpec, JoinKind, Place, SharedHashBuild, check_keys};
 use crate::batch::Coalescer;
 use crate::element::RowKind;
 use crate::expr::{CompiledExpr, compile_all, positional_schema};
 use crate::job::JobContext;
 use crate::operators::contract::restore_batches;
 use crate::operators::join_output::{JoinFilter, JoinOutput, JoinPairs};
+use crate::operators::join_pairs::PairList;
 use crate::operators::prelude::*;
 use crate::rows::{NO_ROW, RowId, canonical_key};
 use crate::state::LookupScratch;
@@ -108,6 +109,10 @@ impl HashJoinProbe {
         self.build
             .clone()
             .ok_or_else(|| Error::Internal("a join was probed before its build".into()))
+    }
+
+    fn place(&self, cx: &OperatorContext<'_>) -> Place {
+        Place::new(self.spec.shared, self.spec.partitioned, cx)
     }
 
     fn shared(&self) -> Result<&Arc<SharedHashBuild>> {
@@ -250,7 +255,7 @@ impl HashJoinProbe {
             for &row in &self.pairs.rows {
                 matched[row as usize] = true;
             }
-            self.pairs = with_unmatched(&self.pairs, &matched[..cursor.row], first);
+            self.pairs = self.pairs.with_unmatched(&matched[..cursor.row], first);
         }
         let pairs = JoinPairs { rows: &self.pairs.rows, ids: &self.pairs.ids, nullable: keep };
         self.output.pairs(batch, pairs, build)
@@ -370,7 +375,8 @@ impl HashJoinProbe {
             return Ok(Output::NeedInput(PortSet::Any));
         }
         self.phase = Phase::Draining;
-        self.shared()?.probe_ended(cx.subtask, cx.parallelism);
+        let place = self.place(cx);
+        self.shared()?.probe_ended(place.subtask, place.parallelism);
         self.drain(cx)
     }
 
@@ -459,31 +465,12 @@ fn wanted_rows(spec: &HashJoinProbeSpec, build: &HashBuild, page: usize) -> Resu
     Ok(wanted)
 }
 
-/// The pairs, and in the order of the probe rows those from `first` on that are done and have no match.
-fn with_unmatched(pairs: &PairList, matched: &[bool], first: usize) -> PairList {
-    let mut merged = PairList::default();
-    let mut next = 0;
-    for (row, &has_match) in matched.iter().enumerate().skip(first) {
-        if !has_match {
-            merged.rows.push(row as u32);
-            merged.ids.push(NO_ROW);
-        }
-        while next < pairs.len() && pairs.rows[next] as usize == row {
-            merged.rows.push(pairs.rows[next]);
-            merged.ids.push(pairs.ids[next]);
-            next += 1;
-        }
-    }
-    // A row whose chain goes on has pairs but is not done.
-    merged.rows.extend_from_slice(&pairs.rows[next..]);
-    merged.ids.extend_from_slice(&pairs.ids[next..]);
-    merged
-}
-
 impl Operator for HashJoinProbe {
     fn open(&mut self, cx: &mut OperatorContext<'_>) -> Result<()> {
-        let shared = cx.job.shared.get_or_create(self.spec.shared, SharedHashBuild::default)?;
-        shared.probe_started(cx.subtask, cx.parallelism);
+        let shared =
+            cx.job.shared.get_or_create(self.place(cx).shared, SharedHashBuild::default)?;
+        let place = self.place(cx);
+        shared.probe_started(place.subtask, place.parallelism);
         self.shared = Some(shared);
         Ok(())
     }
@@ -581,8 +568,9 @@ impl Operator for HashJoinProbe {
     }
 
     fn close(&mut self, cx: &mut OperatorContext<'_>) -> Result<()> {
+        let place = self.place(cx);
         if let Some(shared) = self.shared.take() {
-            shared.probe_closed(cx.subtask, cx.parallelism);
+            shared.probe_closed(place.subtask, place.parallelism);
         }
         self.build = None;
         self.input = None;

@@ -27,6 +27,7 @@ fn specs(case: &Case) -> (HashJoinBuildSpec, HashJoinProbeSpec) {
     let types = side_types(&case.keys);
     let keys: Vec<Expr> = (0..case.keys.len()).map(Expr::Column).collect();
     let build = HashJoinBuildSpec {
+        partitioned: false,
         shared: 7,
         input: types.clone(),
         keys: keys.clone(),
@@ -37,6 +38,7 @@ fn specs(case: &Case) -> (HashJoinBuildSpec, HashJoinProbeSpec) {
         probes: 1,
     };
     let probe = HashJoinProbeSpec {
+        partitioned: false,
         shared: 7,
         kind: case.kind,
         input: types.clone(),
