@@ -9,7 +9,7 @@ use std::ops::{Deref, DerefMut};
 
 use super::plain::Plain;
 use super::reservation::Reservation;
-use super::segment::Segment;
+use super::segment::{Segment, prefetch};
 use crate::error::Result;
 
 /// An array of `T` in managed memory that starts as zeros.
@@ -27,27 +27,25 @@ impl<T: Plain> SegmentArray<T> {
     /// `ResourcesExhausted` when it does not fit the budget.
     pub fn zeroed(reservation: &Reservation, len: usize) -> Result<Self> {
         const { assert!(align_of::<T>() <= 4096, "segments are aligned to 4 KiB") };
-        let bytes = len
-            .checked_mul(size_of::<T>())
-            .expect("an array is smaller than the address space");
-        let mut segment = if bytes == 0 {
-            Segment::empty()
-        } else {
-            reservation.allocate(bytes)?
-        };
+        let bytes =
+            len.checked_mul(size_of::<T>()).expect("an array is smaller than the address space");
+        let mut segment =
+            if bytes == 0 { Segment::empty() } else { reservation.allocate(bytes)? };
         if !segment.is_fresh_mapping() {
             segment.as_mut_slice()[..bytes].fill(0);
         }
-        Ok(Self {
-            segment,
-            len,
-            element: PhantomData,
-        })
+        Ok(Self { segment, len, element: PhantomData })
     }
 
     /// Bytes of managed memory the array takes.
     pub fn bytes(&self) -> usize {
         self.segment.len()
+    }
+
+    /// Tells the processor that element `index` will be looked at soon. Any index is fine.
+    #[inline]
+    pub fn prefetch(&self, index: usize) {
+        prefetch(self.start().wrapping_add(index).cast_const().cast());
     }
 
     /// The type's own dangling pointer for the empty array, else the segment's start.

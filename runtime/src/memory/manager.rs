@@ -10,12 +10,16 @@ use std::task::Waker;
 
 use parking_lot::Mutex;
 
-use super::arena::{Block, Origin, Pool, block_bytes};
+use super::arena::{Block, Pool, block_bytes};
 use super::reservation::{Holder, Reservation};
 use crate::error::{Error, Result};
 
 /// How many holders an error names.
 const NAMED_HOLDERS: usize = 3;
+
+/// Free memory is kept for the next taker up to this fraction of the limit, and up to this many bytes.
+const WARM_DIVISOR: usize = 8;
+const MAX_WARM_BYTES: usize = 256 << 20;
 
 /// What the manager knows about its load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +39,8 @@ pub struct MemoryManager {
     limit: AtomicUsize,
     used: AtomicUsize,
     mapped: AtomicUsize,
+    /// Free memory that the pool keeps for the next taker.
+    warm: AtomicUsize,
     peak: AtomicUsize,
     heap_meter: Option<fn() -> usize>,
     pool: Mutex<Pool>,
@@ -47,9 +53,7 @@ pub struct MemoryManager {
 
 impl std::fmt::Debug for MemoryManager {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("MemoryManager")
-            .field("pressure", &self.pressure())
-            .finish_non_exhaustive()
+        f.debug_struct("MemoryManager").field("pressure", &self.pressure()).finish_non_exhaustive()
     }
 }
 
@@ -75,9 +79,10 @@ impl MemoryManager {
             limit: AtomicUsize::new(limit),
             used: AtomicUsize::new(0),
             mapped: AtomicUsize::new(0),
+            warm: AtomicUsize::new(0),
             peak: AtomicUsize::new(0),
             heap_meter,
-            pool: Mutex::default(),
+            pool: Mutex::new(Pool::new((limit / WARM_DIVISOR).min(MAX_WARM_BYTES))),
             holders: Mutex::default(),
             waiters: Mutex::default(),
             has_waiters: AtomicBool::new(false),
@@ -130,11 +135,7 @@ impl MemoryManager {
 
     /// The load now.
     pub fn pressure(&self) -> Pressure {
-        let revoking = self
-            .live_holders()
-            .iter()
-            .map(|holder| holder.revoke_requested())
-            .sum();
+        let revoking = self.live_holders().iter().map(|holder| holder.revoke_requested()).sum();
         Pressure {
             used: self.used(),
             unaccounted: self.unaccounted(),
@@ -151,8 +152,7 @@ impl MemoryManager {
 
     /// Refuses the `k`-th grow from now (0 is the next one), once: a fault for tests.
     pub fn refuse_grow(&self, k: u64) {
-        self.refuse_at
-            .store(self.grows.load(Ordering::SeqCst) + k, Ordering::SeqCst);
+        self.refuse_at.store(self.grows.load(Ordering::SeqCst) + k, Ordering::SeqCst);
     }
 
     /// How many grows were asked for; tests use it to refuse each of them in turn.
@@ -170,9 +170,7 @@ impl MemoryManager {
         let Some(meter) = self.heap_meter else {
             return 0;
         };
-        let charged_heap = self
-            .used()
-            .saturating_sub(self.mapped.load(Ordering::Relaxed));
+        let charged_heap = self.used().saturating_sub(self.mapped.load(Ordering::Relaxed));
         meter().saturating_sub(charged_heap + heap)
     }
 
@@ -191,16 +189,17 @@ impl MemoryManager {
         let refused = grow == self.refuse_at.load(Ordering::Relaxed);
         let budget = self.limit().saturating_sub(unaccounted);
         let fits = |used: usize| used.checked_add(bytes).filter(|&sum| sum <= budget);
-        let charged = !refused
-            && self
-                .used
-                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits)
-                .is_ok();
+        let charged =
+            !refused && self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok();
         if !charged {
             return Err(self.exhausted(holder, bytes));
         }
-        self.peak.fetch_max(self.used(), Ordering::Relaxed);
+        let used = self.used();
+        self.peak.fetch_max(used, Ordering::Relaxed);
         holder.add(bytes);
+        if used.saturating_add(unaccounted + self.warm.load(Ordering::Relaxed)) > self.limit() {
+            self.trim();
+        }
         Ok(())
     }
 
@@ -230,7 +229,11 @@ impl MemoryManager {
         let charged = block_bytes(bytes);
         self.charge_beside(holder, charged, self.unaccounted())?;
         self.mapped.fetch_add(charged, Ordering::Relaxed);
-        self.pool.lock().allocate(bytes).map_err(|error| {
+        let mut pool = self.pool.lock();
+        let block = pool.allocate(bytes);
+        self.warm.store(pool.warm_bytes(), Ordering::Relaxed);
+        drop(pool);
+        block.map_err(|error| {
             self.mapped.fetch_sub(charged, Ordering::Relaxed);
             self.release(holder, charged);
             Error::ResourcesExhausted {
@@ -244,31 +247,33 @@ impl MemoryManager {
     }
 
     /// Takes back a block that [`Self::allocate`] handed out to `holder`.
-    pub(super) fn free(&self, holder: &Holder, pointer: *mut u8, bytes: usize, origin: &Origin) {
-        match origin {
-            Origin::Chunk { arena, chunk } => self.pool.lock().release(pointer, *arena, *chunk),
-            // The owner unmaps it by dropping the origin.
-            Origin::Mapping(_) => {}
-        }
+    pub(super) fn free(&self, holder: &Holder, block: Block) {
+        let bytes = block.bytes;
+        let mut pool = self.pool.lock();
+        pool.release(block.pointer, block.origin);
+        self.warm.store(pool.warm_bytes(), Ordering::Relaxed);
+        drop(pool);
         self.mapped.fetch_sub(bytes, Ordering::Relaxed);
         self.release(holder, bytes);
     }
 
+    /// Gives free memory that was kept for the next taker back to the system.
+    pub fn trim(&self) {
+        let mut pool = self.pool.lock();
+        pool.trim();
+        self.warm.store(0, Ordering::Relaxed);
+    }
+
     fn live_holders(&self) -> Vec<Arc<Holder>> {
-        self.holders
-            .lock()
-            .iter()
-            .filter_map(Weak::upgrade)
-            .collect()
+        self.holders.lock().iter().filter_map(Weak::upgrade).collect()
     }
 
     /// Asks the largest revocable holder for `bytes`, and builds the error that names the largest holders.
     fn exhausted(&self, asking: &Arc<Holder>, bytes: usize) -> Error {
         let mut holders = self.live_holders();
         holders.sort_by_key(|holder| std::cmp::Reverse(holder.size()));
-        if let Some(victim) = holders
-            .iter()
-            .find(|holder| holder.is_revocable() && holder.size() > 0)
+        if let Some(victim) =
+            holders.iter().find(|holder| holder.is_revocable() && holder.size() > 0)
         {
             victim.request_revoke(bytes);
         }
@@ -278,11 +283,7 @@ impl MemoryManager {
             .filter(|holder| holder.size() > 0)
             .map(|holder| format!("\"{}\" holds {}", holder.name(), size_text(holder.size())))
             .collect();
-        let named = if named.is_empty() {
-            "nothing is held".to_string()
-        } else {
-            named.join(", ")
-        };
+        let named = if named.is_empty() { "nothing is held".to_string() } else { named.join(", ") };
         let unaccounted = match self.unaccounted() {
             0 => String::new(),
             bytes => format!(", {} of the heap are held by no operator", size_text(bytes)),
@@ -321,10 +322,8 @@ mod tests {
     #[test]
     fn over_budget_names_the_biggest_holders() {
         let manager = MemoryManager::new(10 << 20);
-        let mut held: Vec<Reservation> = ["a", "b", "c", "d"]
-            .iter()
-            .map(|name| manager.reserve(*name))
-            .collect();
+        let mut held: Vec<Reservation> =
+            ["a", "b", "c", "d"].iter().map(|name| manager.reserve(*name)).collect();
         for (i, reservation) in held.iter_mut().enumerate() {
             reservation.try_grow((i + 1) << 20).unwrap();
         }
@@ -358,6 +357,18 @@ mod tests {
     }
 
     #[test]
+    fn kept_memory_goes_back_before_the_limit_is_passed() {
+        let manager = MemoryManager::new(64 << 20);
+        let mut reservation = manager.reserve("r");
+        drop(reservation.allocate(6 << 20).unwrap());
+        assert_eq!(manager.warm.load(Ordering::Relaxed), 6 << 20);
+        reservation.try_grow(57 << 20).unwrap();
+        assert_eq!(manager.warm.load(Ordering::Relaxed), 6 << 20);
+        reservation.try_grow(2 << 20).unwrap();
+        assert_eq!(manager.warm.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
     fn the_largest_revocable_holder_is_asked() {
         let manager = MemoryManager::new(8 << 20);
         let mut small = manager.reserve_revocable("small");
@@ -367,17 +378,10 @@ mod tests {
         large.try_grow(2 << 20).unwrap();
         fixed.try_grow(5 << 20).unwrap();
         assert!(small.try_grow(1 << 20).is_err());
-        assert_eq!(
-            (small.revoke_requested(), large.revoke_requested()),
-            (0, 1 << 20)
-        );
+        assert_eq!((small.revoke_requested(), large.revoke_requested()), (0, 1 << 20));
         assert_eq!(manager.pressure().revoking, 1 << 20);
         large.shrink(2 << 20);
-        assert_eq!(
-            large.revoke_requested(),
-            0,
-            "giving it back answers the request"
-        );
+        assert_eq!(large.revoke_requested(), 0, "giving it back answers the request");
         small.try_grow(1 << 20).unwrap();
     }
 

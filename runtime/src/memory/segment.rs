@@ -32,29 +32,19 @@ unsafe impl Sync for Segment {}
 
 impl std::fmt::Debug for Segment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Segment")
-            .field("len", &self.len)
-            .finish_non_exhaustive()
+        f.debug_struct("Segment").field("len", &self.len).finish_non_exhaustive()
     }
 }
 
 impl Segment {
     pub(super) fn of(holder: Arc<Holder>, block: Block) -> Self {
         let pointer = NonNull::new(block.pointer).expect("a mapping is never at address zero");
-        Self {
-            pointer,
-            len: block.bytes,
-            owner: Some((holder, block.origin)),
-        }
+        Self { pointer, len: block.bytes, owner: Some((holder, block.origin)) }
     }
 
     /// The segment of no bytes.
     pub const fn empty() -> Self {
-        Self {
-            pointer: NonNull::dangling(),
-            len: 0,
-            owner: None,
-        }
+        Self { pointer: NonNull::dangling(), len: 0, owner: None }
     }
 
     /// Bytes in the segment.
@@ -69,7 +59,7 @@ impl Segment {
 
     /// Whether the content is known to be zeros because nobody wrote to it before.
     pub(super) fn is_fresh_mapping(&self) -> bool {
-        matches!(self.owner, Some((_, Origin::Mapping(_))))
+        matches!(self.owner, Some((_, Origin::Mapping { fresh: true, .. })))
     }
 
     /// The bytes.
@@ -104,13 +94,7 @@ impl Segment {
     pub fn read<T: Plain + Copy>(&self, offset: usize) -> T {
         self.check::<T>(offset);
         // SAFETY: the range is inside the segment, initialised, and any bit pattern is a valid `T`.
-        unsafe {
-            self.pointer
-                .as_ptr()
-                .add(offset)
-                .cast::<T>()
-                .read_unaligned()
-        }
+        unsafe { self.pointer.as_ptr().add(offset).cast::<T>().read_unaligned() }
     }
 
     /// Writes the value at byte `offset`, which need not be aligned.
@@ -119,13 +103,13 @@ impl Segment {
     pub fn write<T: Plain + Copy>(&mut self, offset: usize, value: T) {
         self.check::<T>(offset);
         // SAFETY: the range is inside the segment, which is borrowed mutably.
-        unsafe {
-            self.pointer
-                .as_ptr()
-                .add(offset)
-                .cast::<T>()
-                .write_unaligned(value)
-        }
+        unsafe { self.pointer.as_ptr().add(offset).cast::<T>().write_unaligned(value) }
+    }
+
+    /// Tells the processor that the bytes at `offset` will be looked at soon. Any offset is fine.
+    #[inline]
+    pub fn prefetch(&self, offset: usize) {
+        prefetch(self.pointer.as_ptr().wrapping_add(offset));
     }
 
     /// Writes `values` at `offset`, `offset + stride`, and so on, checking the range once.
@@ -141,21 +125,13 @@ impl Segment {
         if count == 0 {
             return;
         }
-        let last = (count - 1)
-            .checked_mul(stride)
-            .and_then(|bytes| bytes.checked_add(offset));
+        let last = (count - 1).checked_mul(stride).and_then(|bytes| bytes.checked_add(offset));
         self.check::<T>(last.expect("a page is far smaller than the address space"));
         let mut position = offset;
         // `take` bounds the writes even if the iterator lies about its length.
         for value in values.take(count) {
             // SAFETY: `position` is at most the last offset checked above; the segment is borrowed mutably.
-            unsafe {
-                self.pointer
-                    .as_ptr()
-                    .add(position)
-                    .cast::<T>()
-                    .write_unaligned(value)
-            }
+            unsafe { self.pointer.as_ptr().add(position).cast::<T>().write_unaligned(value) }
             position += stride;
         }
     }
@@ -170,20 +146,12 @@ impl Segment {
         count: usize,
     ) -> impl ExactSizeIterator<Item = T> + '_ {
         if count > 0 {
-            let last = (count - 1)
-                .checked_mul(stride)
-                .and_then(|bytes| bytes.checked_add(offset));
+            let last = (count - 1).checked_mul(stride).and_then(|bytes| bytes.checked_add(offset));
             self.check::<T>(last.expect("a page is far smaller than the address space"));
         }
         (0..count).map(move |i| {
             // SAFETY: `i` is below `count`, so that the offset is at most the last one checked above.
-            unsafe {
-                self.pointer
-                    .as_ptr()
-                    .add(offset + i * stride)
-                    .cast::<T>()
-                    .read_unaligned()
-            }
+            unsafe { self.pointer.as_ptr().add(offset + i * stride).cast::<T>().read_unaligned() }
         })
     }
 
@@ -209,11 +177,7 @@ impl Segment {
     /// The first `len` bytes as an Arrow buffer that keeps the segment (and its charge) alive.
     #[expect(unsafe_code, reason = "Arrow takes foreign memory by pointer")]
     pub fn into_buffer(self, len: usize) -> Buffer {
-        assert!(
-            len <= self.len,
-            "a buffer of {len} bytes in a segment of {}",
-            self.len
-        );
+        assert!(len <= self.len, "a buffer of {len} bytes in a segment of {}", self.len);
         let pointer = self.pointer;
         // SAFETY: the bytes are initialised and valid while the owner passed along lives; nobody writes to them
         // any more, since the segment is consumed.
@@ -226,12 +190,25 @@ impl Segment {
     }
 }
 
+/// Asks the processor to bring an address near, where there is an instruction for it.
+#[inline]
+#[expect(unsafe_code, reason = "the instruction takes a pointer")]
+pub(super) fn prefetch(pointer: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch reads nothing the program sees and ignores addresses that are not mapped.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(pointer.cast()) }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = pointer;
+}
+
 impl Drop for Segment {
     fn drop(&mut self) {
-        if let Some((holder, origin)) = &self.owner {
-            holder
-                .manager()
-                .free(holder, self.pointer.as_ptr(), self.len, origin);
+        if let Some((holder, origin)) = self.owner.take() {
+            let block = Block { pointer: self.pointer.as_ptr(), bytes: self.len, origin };
+            holder.manager().free(&holder, block);
         }
     }
 }

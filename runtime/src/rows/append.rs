@@ -3,10 +3,10 @@
 //! Columns are written one after another into the rows of one page, then the next page. Invariant: the row count of
 //! a page grows only after all its columns are written, and a failed append takes back what it had written.
 
-use std::mem::align_of;
+use std::mem::{align_of, size_of};
 use std::ops::Range;
 
-use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::array::{Array, ArrayRef, AsArray, downcast_primitive_array};
 use arrow::buffer::{Buffer, NullBuffer, ScalarBuffer};
 use arrow::compute::take;
 use arrow::datatypes::{ArrowNativeType, i256};
@@ -20,15 +20,25 @@ use super::store::RowStore;
 use crate::error::{Error, Result};
 use crate::memory::{Plain, Reservation};
 
+/// Rows are written in blocks of about this size, so that all columns find them in the nearest cache.
+const BLOCK_BYTES: usize = 16 << 10;
+const MIN_BLOCK_ROWS: usize = 64;
+
 /// The values of a fixed-width array as plain numbers of that width.
 pub(crate) fn plain_values<T: ArrowNativeType>(array: &dyn Array) -> ScalarBuffer<T> {
-    let data = array.to_data();
-    let mut buffer = data.buffers()[0].clone();
+    let mut buffer = downcast_primitive_array!(
+        array => array.values().inner().clone(),
+        _ => {
+            let data = array.to_data();
+            let (start, len) = (data.offset() * size_of::<T>(), data.len() * size_of::<T>());
+            data.buffers()[0].slice_with_length(start, len)
+        }
+    );
     if buffer.as_ptr().align_offset(align_of::<T>()) != 0 {
         // Foreign memory may be aligned to less than the width.
         buffer = Buffer::from(buffer.as_slice());
     }
-    ScalarBuffer::new(buffer, data.offset(), data.len())
+    ScalarBuffer::from(buffer)
 }
 
 /// Where consecutive rows of a page begin: the offset of the first row, and the distance between rows.
@@ -60,9 +70,14 @@ impl RowStore {
 
     fn append_unpacked(&mut self, columns: &[ArrayRef], rows: Selected<'_>) -> Result<()> {
         let layout = self.layout().clone();
+        let with_nulls =
+            |column: &ArrayRef| column.logical_nulls().filter(|nulls| nulls.null_count() > 0);
+        let nulls: Vec<Option<NullBuffer>> = columns.iter().map(with_nulls).collect();
+        let block_rows = (BLOCK_BYTES / layout.row_bytes()).max(MIN_BLOCK_ROWS);
         let mut done = 0;
         while done < rows.len() {
             let (page_index, room) = self.page_with_room(rows.len() - done)?;
+            let room = room.min(block_rows);
             let part = rows.part(done..done + room);
             let page = &mut self.pages[page_index];
             let target =
@@ -70,20 +85,12 @@ impl RowStore {
             clear_tail(page, target, layout.null_range(), room);
             clear_tail(page, target, layout.state_range(), room);
             for (i, (field, column)) in layout.fields().iter().zip(columns).enumerate() {
-                let nulls = column.logical_nulls().filter(|nulls| nulls.null_count() > 0);
-                if let Some(nulls) = &nulls {
+                let nulls = nulls[i].as_ref();
+                if let Some(nulls) = nulls {
                     page.null_columns |= null_column_bit(i);
                     write_nulls(page, target, field, nulls, &part);
                 }
-                write_column(
-                    page,
-                    target,
-                    field,
-                    column,
-                    nulls.as_ref(),
-                    &part,
-                    &self.reservation,
-                )?;
+                write_column(page, target, field, column, nulls, &part, &self.reservation)?;
             }
             page.len += room as u32;
             self.null_columns |= page.null_columns;

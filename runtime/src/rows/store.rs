@@ -55,6 +55,11 @@ impl RowStore {
         self.pages.iter().map(RowPage::memory_bytes).sum()
     }
 
+    /// Whether the fixed parts take about `bytes` or more; unlike [`Self::memory_bytes`], told without a walk.
+    pub(crate) fn memory_bytes_at_least(&self, bytes: usize) -> bool {
+        self.rows * self.layout.row_bytes() >= bytes
+    }
+
     /// Number of pages; ids are below `num_pages << k`.
     pub fn num_pages(&self) -> usize {
         self.pages.len()
@@ -223,6 +228,15 @@ impl RowStore {
         for (id, hash) in ids {
             let (page, row) = self.layout.locate(id);
             self.pages[page].rows.write(row * row_bytes + offset, hash);
+        }
+    }
+
+    /// Tells the processor that a row will be looked at soon.
+    #[inline]
+    pub fn prefetch(&self, id: RowId) {
+        let (page, row) = self.layout.locate(id);
+        if let Some(page) = self.pages.get(page) {
+            page.rows.prefetch(row * self.layout.row_bytes());
         }
     }
 

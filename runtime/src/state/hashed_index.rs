@@ -16,6 +16,8 @@ use crate::rows::{HASH_SEED, NO_ROW, Pairs, RowId, RowStore, Selected, hash_colu
 
 /// Rows between two looks at the table's fill.
 const CHUNK_ROWS: usize = 1024;
+/// Tables beyond this many bytes are worth a prefetch.
+const FAR_BYTES: usize = 256 << 10;
 
 /// A table of hash bits and rows.
 #[derive(Debug, Default)]
@@ -101,6 +103,9 @@ impl HashedIndex {
         self.work.positions.extend(positions);
         self.work.pending.clear();
         self.work.pending.extend(0..chunk.len() as u32);
+        if let Some(entries) = self.entries.as_ref().filter(|entries| entries.bytes() > FAR_BYTES) {
+            self.work.positions.iter().for_each(|&position| entries.prefetch(position as usize));
+        }
         while !self.work.pending.is_empty() {
             let new_before = batch.new.len();
             self.probe_pending::<INSERT>(store.next_id(), batch, hashes, chunk.start);
@@ -111,6 +116,9 @@ impl HashedIndex {
                 self.keys += new.len();
             }
             let work = &mut self.work;
+            if store.memory_bytes_at_least(FAR_BYTES) {
+                work.ids.iter().for_each(|&id| store.prefetch(id));
+            }
             work.matches.clear();
             work.matches.extend(0..work.candidates.len() as u32);
             let pairs = Pairs { rows: &work.rows, ids: &work.ids };

@@ -16,6 +16,8 @@ use crate::rows::{NO_ROW, RowId, Selected};
 
 /// Rows between two looks at the table's fill.
 const CHUNK_ROWS: usize = 1024;
+/// Tables beyond this many bytes are worth a prefetch.
+const FAR_BYTES: usize = 256 << 10;
 
 /// A table of packed keys.
 #[derive(Debug)]
@@ -90,8 +92,9 @@ impl<W: Word> PackedIndex<W> {
         mut next: RowId,
         batch: &mut Batch<'_>,
     ) {
-        let entries: &mut [W::Entry] = self.entries.as_deref_mut().unwrap_or_default();
         let new_before = batch.new.len();
+        self.prefetch_chunk(words);
+        let entries: &mut [W::Entry] = self.entries.as_deref_mut().unwrap_or_default();
         for (i, &word) in words.iter().enumerate() {
             let slot = probe::<W, INSERT>(entries, word, next);
             if INSERT && slot == next {
@@ -101,6 +104,14 @@ impl<W: Word> PackedIndex<W> {
             batch.out.push(slot.wrapping_sub(1));
         }
         self.keys += batch.new.len() - new_before;
+    }
+
+    /// Brings the places of all words near, where the table is larger than the near caches.
+    fn prefetch_chunk(&self, words: &[W]) {
+        if let Some(entries) = self.entries.as_ref().filter(|e| e.bytes() > FAR_BYTES) {
+            let mask = entries.len() - 1;
+            words.iter().for_each(|word| entries.prefetch(word.hash() as usize & mask));
+        }
     }
 
     fn find_nullable<const INSERT: bool>(
