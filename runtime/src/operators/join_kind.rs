@@ -34,10 +34,9 @@ impl JoinKind {
     /// Whether pairs of rows come out.
     pub fn emits_pairs(self) -> bool {
         match self {
-            JoinKind::Inner
-            | JoinKind::ProbeOuter
-            | JoinKind::BuildOuter
-            | JoinKind::FullOuter => true,
+            JoinKind::Inner | JoinKind::ProbeOuter | JoinKind::BuildOuter | JoinKind::FullOuter => {
+                true
+            }
             JoinKind::ProbeSemi
             | JoinKind::ProbeAnti
             | JoinKind::BuildSemi

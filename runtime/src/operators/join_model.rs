@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, Float64Array, Int32Array, Int64Array, StringViewArray,
-};
+use arrow::array::{Array, ArrayRef, Float64Array, Int32Array, Int64Array, StringViewArray};
 use arrow::util::display::array_value_to_string;
 use arrow_schema::DataType;
 
@@ -34,7 +32,8 @@ pub(crate) struct Random(pub(crate) u64);
 impl Random {
     /// A number below `bound`.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % bound
     }
 }
@@ -73,7 +72,9 @@ impl Form {
         let values = draws.into_iter();
         match self {
             Form::Dense => Arc::new(values.collect::<Int64Array>()),
-            Form::Sparse => Arc::new(values.map(|v| v.map(|v| (v - 2) << 50)).collect::<Int64Array>()),
+            Form::Sparse => {
+                Arc::new(values.map(|v| v.map(|v| (v - 2) << 50)).collect::<Int64Array>())
+            }
             Form::Small => Arc::new(values.map(|v| v.map(|v| v as i32)).collect::<Int32Array>()),
             Form::Text => Arc::new(
                 values
@@ -194,7 +195,11 @@ impl Model<'_> {
         let mut out = Vec::new();
         if self.kind.emits_pairs() {
             for (p, text) in probe_text.iter().enumerate() {
-                out.extend((0..builds).filter(|&b| matches(p, b)).map(|b| format!("{text}|{}", build_text[b])));
+                out.extend(
+                    (0..builds)
+                        .filter(|&b| matches(p, b))
+                        .map(|b| format!("{text}|{}", build_text[b])),
+                );
             }
         }
         for (text, has_match) in probe_text.iter().zip(probe_match) {

@@ -45,7 +45,11 @@ pub(crate) struct JoinOutput {
 
 impl JoinOutput {
     /// The given columns of sides with these types.
-    pub(crate) fn new(columns: &[JoinColumn], probe: &[DataType], build: &[DataType]) -> Result<Self> {
+    pub(crate) fn new(
+        columns: &[JoinColumn],
+        probe: &[DataType],
+        build: &[DataType],
+    ) -> Result<Self> {
         let types = columns
             .iter()
             .map(|column| match column {
@@ -266,7 +270,25 @@ impl JoinFilter {
     }
 }
 
-/// Whether any pair lacks its build row.
-pub(crate) fn has_no_row(ids: &[RowId]) -> bool {
-    ids.contains(&NO_ROW)
+/// The rows of one build batch.
+pub(crate) struct BatchColumns<'a>(pub(crate) &'a Batch);
+
+impl BuildColumns for BatchColumns<'_> {
+    fn gather(&self, column: usize, ids: &[RowId], nullable: bool) -> Result<ArrayRef> {
+        let column = self.0.column(column);
+        if !nullable {
+            return Picked::new(ids, column.len()).column(column);
+        }
+        let ids = UInt32Array::from_iter(ids.iter().map(|&id| (id != NO_ROW).then_some(id)));
+        Ok(take(column, &ids, None)?)
+    }
+}
+
+/// No build row at all: every gather is of rows that are not there.
+pub(crate) struct NoRows<'a>(pub(crate) &'a [DataType]);
+
+impl BuildColumns for NoRows<'_> {
+    fn gather(&self, column: usize, ids: &[RowId], _nullable: bool) -> Result<ArrayRef> {
+        Ok(new_null_array(&self.0[column], ids.len()))
+    }
 }

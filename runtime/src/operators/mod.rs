@@ -26,12 +26,15 @@ pub mod join_kind;
 #[cfg(test)]
 pub(crate) mod join_model;
 pub(crate) mod join_output;
+pub(crate) mod join_pairs;
 pub mod limit;
 pub mod merge;
 pub mod nested_loop_join;
 pub mod project;
 pub mod sink;
 pub mod sort;
+pub mod sort_aggregate;
+pub mod sort_merge_join;
 pub mod sort_key_spec;
 pub mod source_scan;
 pub mod top_n;

@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Operator, assert_single_row, filter, hash_aggregate, hash_join, iteration, limit, merge, nested_loop_join, project, sink, sort, source_scan, top_n, union, unnest, values, window};
+use super::{
+    Operator, assert_single_row, filter, hash_aggregate, hash_join, iteration, limit, merge, nested_loop_join, project, sink, sort, sort_aggregate, sort_merge_join, source_scan, top_n, union, unnest, values, window,
+};
 use crate::error::Result;
 use crate::job::JobContext;
 
@@ -37,6 +39,8 @@ pub enum OperatorSpec {
     HashJoinProbe(hash_join::HashJoinProbeSpec),
     /// Groups rows in hash tables.
     HashAggregate(hash_aggregate::HashAggregateSpec),
+    /// Aggregates rows that come grouped.
+    SortAggregate(sort_aggregate::SortAggregateSpec),
     /// Adds columns that depend on other rows of the partition.
     Window(window::WindowSpec),
     /// Makes rows of list elements.
@@ -45,6 +49,8 @@ pub enum OperatorSpec {
     NestedLoopBuild(nested_loop_join::NestedLoopBuildSpec),
     /// Pairs rows with the build side of a nested loop join.
     NestedLoopProbe(nested_loop_join::NestedLoopProbeSpec),
+    /// Joins two ordered inputs.
+    SortMergeJoin(sort_merge_join::SortMergeJoinSpec),
     /// Passes exactly one row.
     AssertSingleRow(assert_single_row::AssertSingleRowSpec),
     /// Hands rows to a sink of the environment.
@@ -67,6 +73,7 @@ impl OperatorSpec {
             OperatorSpec::TopN(_) => "TopN",
             OperatorSpec::Merge(_) => "Merge",
             OperatorSpec::HashAggregate(_) => "HashAggregate",
+            OperatorSpec::SortAggregate(_) => "SortAggregate",
             OperatorSpec::HashJoinBuild(_) => "HashJoinBuild",
             OperatorSpec::HashJoinProbe(_) => "HashJoinProbe",
             OperatorSpec::Window(_) => "Window",
@@ -74,6 +81,7 @@ impl OperatorSpec {
             OperatorSpec::NestedLoopBuild(_) => "NestedLoopBuild",
             OperatorSpec::NestedLoopProbe(_) => "NestedLoopProbe",
             OperatorSpec::AssertSingleRow(_) => "AssertSingleRow",
+            OperatorSpec::SortMergeJoin(_) => "SortMergeJoin",
             OperatorSpec::Sink(_) => "Sink",
         }
     }
@@ -104,6 +112,10 @@ impl OperatorSpec {
             OperatorSpec::NestedLoopBuild(spec) => Box::new(nested_loop_join::NestedLoopBuild::new(spec)),
             OperatorSpec::NestedLoopProbe(spec) => Box::new(nested_loop_join::NestedLoopProbe::new(spec, job)?),
             OperatorSpec::AssertSingleRow(spec) => Box::new(assert_single_row::AssertSingleRow::new(spec)),
+            OperatorSpec::SortAggregate(spec) => {
+                Box::new(sort_aggregate::SortAggregate::new(spec, job)?)
+            }
+            OperatorSpec::SortMergeJoin(spec) => Box::new(sort_merge_join::SortMergeJoin::new(spec, job)?),
             OperatorSpec::Sink(spec) => Box::new(sink::Sink::new(spec)),
         })
     }

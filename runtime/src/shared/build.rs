@@ -6,8 +6,8 @@
 //! themselves out, since what the build side keeps for the end may leave only when nothing can match any more.
 //! Invariant: a probe never sees anything before `Ready`, and `Ready` is never taken back.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Poll, Waker};
 
 use parking_lot::Mutex;

@@ -190,10 +190,18 @@ fn scalar(data_type: &DataType, value: i128) -> Option<ScalarValue> {
             return Some(ScalarValue::Decimal128(Some(value), *precision, *scale));
         }
         T::Decimal64(precision, scale) => {
-            return Some(ScalarValue::Decimal64(Some(i64::try_from(value).ok()?), *precision, *scale));
+            return Some(ScalarValue::Decimal64(
+                Some(i64::try_from(value).ok()?),
+                *precision,
+                *scale,
+            ));
         }
         T::Decimal32(precision, scale) => {
-            return Some(ScalarValue::Decimal32(Some(i32::try_from(value).ok()?), *precision, *scale));
+            return Some(ScalarValue::Decimal32(
+                Some(i32::try_from(value).ok()?),
+                *precision,
+                *scale,
+            ));
         }
         T::Date32 | T::Time32(_) | T::Interval(_) => T::Int32,
         T::Date64 | T::Time64(_) | T::Timestamp(_, _) | T::Duration(_) => T::Int64,
@@ -218,24 +226,36 @@ impl KeyFilter for ColumnFilter {
         let bits = match &self.form {
             Form::Empty => BooleanBuffer::new_unset(keys.len()),
             // A filter for another type than the scan's says nothing.
-            _ if !keys.data_type().equals_datatype(&self.data_type) => return Ok(all_but_nulls(keys)),
+            _ if !keys.data_type().equals_datatype(&self.data_type) => {
+                return Ok(all_but_nulls(keys));
+            }
             Form::Bitmap { coder, words } => {
                 let mut codes = Vec::new();
                 coder.encode(std::slice::from_ref(keys), &mut codes)?;
                 let last = words.len() as u64 * 64;
                 BooleanBuffer::collect_bool(codes.len(), |i| {
                     let code = codes[i];
-                    code < last && words[code as usize / 64].load(Ordering::Relaxed) >> (code % 64) & 1 != 0
+                    code < last
+                        && words[code as usize / 64].load(Ordering::Relaxed) >> (code % 64) & 1 != 0
                 })
             }
             Form::Table(table) => {
                 let mut found = Vec::new();
-                table.lookup(std::slice::from_ref(keys), &mut LookupScratch::default(), &mut found)?;
+                table.lookup(
+                    std::slice::from_ref(keys),
+                    &mut LookupScratch::default(),
+                    &mut found,
+                )?;
                 BooleanBuffer::collect_bool(found.len(), |i| found[i] != NO_ROW)
             }
             Form::Bloom { words, shift } => {
                 let mut hashes = Vec::new();
-                hash_columns(std::slice::from_ref(keys), Selected::All(keys.len()), HASH_SEED, &mut hashes)?;
+                hash_columns(
+                    std::slice::from_ref(keys),
+                    Selected::All(keys.len()),
+                    HASH_SEED,
+                    &mut hashes,
+                )?;
                 BooleanBuffer::collect_bool(hashes.len(), |i| {
                     let (index, bits) = bloom_place(hashes[i], *shift);
                     words[index].load(Ordering::Relaxed) & bits == bits
@@ -289,7 +309,8 @@ mod tests {
 
     #[test]
     fn bitmaps_are_exact() {
-        let keys: ArrayRef = Arc::new((0..1000).map(|v| (v % 10 > 0).then_some(v * 3)).collect::<Date32Array>());
+        let keys: ArrayRef =
+            Arc::new((0..1000).map(|v| (v % 10 > 0).then_some(v * 3)).collect::<Date32Array>());
         let filter = filter(keys.clone(), false).unwrap();
         assert!(matches!(filter.form, Form::Bitmap { .. }));
         assert_eq!(
@@ -305,10 +326,12 @@ mod tests {
 
     #[test]
     fn few_keys_of_any_type_are_exact() {
-        let keys: ArrayRef = Arc::new(StringViewArray::from(vec![Some("a"), None, Some("a long string it is")]));
+        let keys: ArrayRef =
+            Arc::new(StringViewArray::from(vec![Some("a"), None, Some("a long string it is")]));
         let strings = filter(keys, false).unwrap();
         assert!(matches!(strings.form, Form::Table(_)));
-        let probe: ArrayRef = Arc::new(StringViewArray::from(vec![Some("b"), None, Some("a long string it is")]));
+        let probe: ArrayRef =
+            Arc::new(StringViewArray::from(vec![Some("b"), None, Some("a long string it is")]));
         assert_eq!(passing(&strings, &probe), 1);
         assert_eq!(strings.bounds(), None);
         let sparse: ArrayRef = Arc::new(Int64Array::from(vec![i64::MIN, 7, i64::MAX]));
@@ -319,11 +342,13 @@ mod tests {
     #[test]
     fn bloom_filters_pass_every_key_and_few_others() {
         let stretch = 1_i64 << 32;
-        let keys: ArrayRef = Arc::new((0..20_000).map(|v| Some(v * stretch)).collect::<Int64Array>());
+        let keys: ArrayRef =
+            Arc::new((0..20_000).map(|v| Some(v * stretch)).collect::<Int64Array>());
         let filter = filter(keys.clone(), false).unwrap();
         assert!(matches!(filter.form, Form::Bloom { .. }));
         assert_eq!(passing(&filter, &keys), 20_000);
-        let others: ArrayRef = Arc::new((0..20_000).map(|v| Some(v * stretch + 1)).collect::<Int64Array>());
+        let others: ArrayRef =
+            Arc::new((0..20_000).map(|v| Some(v * stretch + 1)).collect::<Int64Array>());
         let passed = passing(&filter, &others);
         assert!(passed < 1000, "{passed} of 20,000 strangers pass");
     }

@@ -8,6 +8,7 @@ use crate::element::RowKind;
 use crate::memory::{Reservation, SegmentArray};
 use crate::operators::contract::restore_batches;
 use crate::operators::prelude::*;
+use crate::operators::sort_key_spec::compact_strings;
 use crate::shared::WorkQueue;
 
 /// The running build operator.
@@ -40,7 +41,7 @@ impl NestedLoopBuild {
     }
 
     fn keep(&mut self, batch: Batch) -> Result<()> {
-        let batch = batch.compact()?;
+        let batch = compact_strings(batch.compact()?);
         if batch.kinds().is_some_and(|kinds| kinds.iter().any(|&kind| kind != RowKind::Insert)) {
             return Err(Error::Unsupported(
                 "changes on the build side of a nested loop join".into(),

@@ -12,8 +12,6 @@ mod tests;
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use arrow::array::{ArrayRef, UInt32Array, new_null_array};
-use arrow::compute::take;
 use arrow_schema::DataType;
 use serde::{Deserialize, Serialize};
 
@@ -21,12 +19,10 @@ pub use build::NestedLoopBuild;
 pub use probe::NestedLoopProbe;
 
 use super::join_kind::{JoinColumn, JoinKind};
-use super::join_output::{BuildColumns, Picked};
 use crate::batch::Batch;
-use crate::error::Result;
 use crate::expr::Expr;
 use crate::memory::{Reservation, SegmentArray};
-use crate::rows::{NO_ROW, RowId};
+use crate::rows::RowId;
 use crate::shared::{SharedBuild, WorkQueue};
 
 /// What the build operator keeps.
@@ -104,28 +100,5 @@ impl LoopBuild {
     fn row_bytes(&self) -> usize {
         let bytes: usize = self.batches.iter().map(Batch::data_bytes).sum();
         bytes / self.rows.max(1)
-    }
-}
-
-/// The rows of one build batch.
-struct BatchColumns<'a>(&'a Batch);
-
-impl BuildColumns for BatchColumns<'_> {
-    fn gather(&self, column: usize, ids: &[RowId], nullable: bool) -> Result<ArrayRef> {
-        let column = self.0.column(column);
-        if !nullable {
-            return Picked::new(ids, column.len()).column(column);
-        }
-        let ids = UInt32Array::from_iter(ids.iter().map(|&id| (id != NO_ROW).then_some(id)));
-        Ok(take(column, &ids, None)?)
-    }
-}
-
-/// No build row at all: every gather is of rows that are not there.
-struct NoRows<'a>(&'a [DataType]);
-
-impl BuildColumns for NoRows<'_> {
-    fn gather(&self, column: usize, ids: &[RowId], _nullable: bool) -> Result<ArrayRef> {
-        Ok(new_null_array(&self.0[column], ids.len()))
     }
 }

@@ -6,13 +6,15 @@ use std::sync::atomic::Ordering;
 use arrow::array::BooleanArray;
 use arrow::buffer::BooleanBuffer;
 
-use super::{BatchColumns, LoopBuild, NestedLoopProbeSpec, NoRows, SharedLoopBuild};
+use super::{LoopBuild, NestedLoopProbeSpec, SharedLoopBuild};
 use crate::batch::Coalescer;
 use crate::element::RowKind;
 use crate::job::JobContext;
 use crate::operators::contract::restore_batches;
 use crate::operators::join_kind::JoinKind;
-use crate::operators::join_output::{BuildColumns, JoinFilter, JoinOutput, JoinPairs};
+use crate::operators::join_output::{
+    BatchColumns, BuildColumns, JoinFilter, JoinOutput, JoinPairs, NoRows,
+};
 use crate::operators::prelude::*;
 use crate::rows::{NO_ROW, RowId};
 

@@ -92,7 +92,12 @@ impl Index {
         reservation: &Reservation,
     ) -> Result<Self> {
         let Some(coder) = KeyCoder::new(types, spans, null_equal) else {
-            return Ok(Index::Salted(Salted::new(types.len(), null_equal, (rows, parts), reservation)?));
+            return Ok(Index::Salted(Salted::new(
+                types.len(),
+                null_equal,
+                (rows, parts),
+                reservation,
+            )?));
         };
         let direct = DIRECT_CODES_MIN.max(DIRECT_CODES_PER_ROW.saturating_mul(rows as u64));
         if coder.num_codes() <= direct {

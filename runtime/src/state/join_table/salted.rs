@@ -111,7 +111,12 @@ impl Salted {
     }
 
     /// Lists the equal pairs in `matches`.
-    fn compare(&self, store: &RowStore, keys: &[ArrayRef], scratch: &mut LookupScratch) -> Result<()> {
+    fn compare(
+        &self,
+        store: &RowStore,
+        keys: &[ArrayRef],
+        scratch: &mut LookupScratch,
+    ) -> Result<()> {
         let LookupScratch { rows, ids, matches, .. } = scratch;
         matches.clear();
         matches.extend(0..rows.len() as u32);
@@ -162,7 +167,9 @@ impl Salted {
         found.resize(len, NO_ROW);
         scratch.pending.clear();
         scratch.pending.extend(
-            (0_u32..).zip(&scratch.codes).map(|(row, &hash)| (row, self.slots.of_hash(hash) as u32)),
+            (0_u32..)
+                .zip(&scratch.codes)
+                .map(|(row, &hash)| (row, self.slots.of_hash(hash) as u32)),
         );
         while !scratch.pending.is_empty() {
             self.propose(scratch);
@@ -207,6 +214,7 @@ impl Salted {
 
 /// Which rows have no NULL in any column; none if no row has one.
 fn any_null(keys: &[ArrayRef]) -> Option<NullBuffer> {
-    keys.iter().fold(None, |nulls, key| NullBuffer::union(nulls.as_ref(), key.logical_nulls().as_ref()))
+    keys.iter()
+        .fold(None, |nulls, key| NullBuffer::union(nulls.as_ref(), key.logical_nulls().as_ref()))
         .filter(|nulls| nulls.null_count() > 0)
 }

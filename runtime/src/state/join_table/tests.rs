@@ -13,7 +13,8 @@ struct Random(u64);
 
 impl Random {
     fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % bound
     }
 }
@@ -52,8 +53,7 @@ fn table(keys: &[ArrayRef], null_equal: bool, threads: usize) -> JoinTable {
     store.append(keys, Selected::All(keys[0].len())).unwrap();
     let mut spans = vec![KeySpan::default(); keys.len()];
     spans.iter_mut().zip(keys).for_each(|(span, key)| span.observe(key));
-    let options =
-        JoinTableOptions { keys: keys.len(), null_equal, tracks_matches: true, threads };
+    let options = JoinTableOptions { keys: keys.len(), null_equal, tracks_matches: true, threads };
     let table = JoinTable::new(store, &spans, options, &reservation).unwrap();
     std::thread::scope(|scope| {
         for part in 0..table.num_parts() {
@@ -69,7 +69,8 @@ fn text(keys: &[ArrayRef], row: usize) -> Vec<Option<String>> {
     keys.iter()
         .map(|key| {
             let key = crate::rows::canonical_key(key).unwrap();
-            key.is_valid(row).then(|| arrow::util::display::array_value_to_string(&key, row).unwrap())
+            key.is_valid(row)
+                .then(|| arrow::util::display::array_value_to_string(&key, row).unwrap())
         })
         .collect()
 }
@@ -86,9 +87,8 @@ fn check(kinds: &[usize], distinct: u64, stretch: i64, null_equal: bool) {
     for (row, &head) in heads.iter().enumerate() {
         let key = text(&probe, row);
         let comparable = null_equal || key.iter().all(Option::is_some);
-        let expected: Vec<u32> = (0..300_u32)
-            .filter(|&id| comparable && text(&build, id as usize) == key)
-            .collect();
+        let expected: Vec<u32> =
+            (0..300_u32).filter(|&id| comparable && text(&build, id as usize) == key).collect();
         let mut found = Vec::new();
         let mut id = head;
         while id != NO_ROW {
@@ -120,7 +120,8 @@ fn every_row_is_found_by_its_key() {
 fn parts_are_filled_at_the_same_time() {
     let rows = 200_000_i64;
     for (stretch, name) in [(1, "direct"), (1 << 30, "coded")] {
-        let key: ArrayRef = Arc::new((0..rows).map(|v| (v * 7 % rows) * stretch).collect::<Int64Array>());
+        let key: ArrayRef =
+            Arc::new((0..rows).map(|v| (v * 7 % rows) * stretch).collect::<Int64Array>());
         let table = table(std::slice::from_ref(&key), false, 4);
         assert_eq!(table.num_parts(), 4);
         assert!(table.is_unique(), "{name}");
@@ -129,8 +130,9 @@ fn parts_are_filled_at_the_same_time() {
         let ids: Vec<u32> = table.store().ids().collect();
         assert_eq!(heads, ids, "{name}");
     }
-    let key: ArrayRef =
-        Arc::new((0..rows).map(|v| Some(format!("key {}", v % 150_000))).collect::<StringViewArray>());
+    let key: ArrayRef = Arc::new(
+        (0..rows).map(|v| Some(format!("key {}", v % 150_000))).collect::<StringViewArray>(),
+    );
     let table = table(std::slice::from_ref(&key), false, 4);
     assert!(!table.is_unique());
     let mut heads = Vec::new();
