@@ -11,25 +11,22 @@ use arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
 use arrow::datatypes::{DataType, Fields, UInt32Type};
 
 use super::arguments::take_all;
-use super::group_table::GroupTable;
 use super::groups::Groups;
 use super::kept_rows::{GroupedRows, SortedRows, flatten, list_type};
 use super::state::{AggregateState, Output, cannot_retract};
 use crate::error::Result;
 use crate::memory::Reservation;
-use crate::rows::{
-    HASH_SEED, PageStates, RowId, RowLayout, Selected, StateSlot, StatesMut, hash_columns,
-};
+use crate::rows::{PageStates, RowId, Selected, StateSlot, StatesMut};
+use crate::state::KeyedState;
 
 /// An aggregate over distinct arguments.
 pub(crate) struct Distinct {
     inner: Box<dyn AggregateState>,
-    seen: GroupTable,
+    seen: KeyedState,
     list: DataType,
     fields: Fields,
     total: usize,
     sorted: Option<SortedRows>,
-    hashes: Vec<u64>,
     slots: Vec<RowId>,
     new: Vec<u32>,
 }
@@ -43,16 +40,14 @@ impl Distinct {
     ) -> Result<Self> {
         let mut key = vec![DataType::UInt32];
         key.extend_from_slice(arg_types);
-        let layout = RowLayout::with_hash(&key, &[])?;
         let (list, fields) = list_type(arg_types);
         Ok(Distinct {
             inner,
-            seen: GroupTable::new(&layout, key.len(), reservation)?,
+            seen: KeyedState::new(&key, &[], reservation.share())?,
             list,
             fields,
             total: 0,
             sorted: None,
-            hashes: Vec::new(),
             slots: Vec::new(),
             new: Vec::new(),
         })
@@ -73,9 +68,8 @@ impl Distinct {
         let groups = UInt32Array::from(groups);
         let mut key: Vec<ArrayRef> = vec![Arc::new(groups.clone())];
         key.extend_from_slice(args);
-        hash_columns(&key, Selected::All(groups.len()), HASH_SEED, &mut self.hashes)?;
-        self.new.clear();
-        self.seen.lookup_or_insert(&key, &self.hashes, &mut self.slots, Some(&mut self.new))?;
+        let rows = Selected::All(groups.len());
+        self.seen.lookup_or_insert(&key, None, rows, &mut self.slots, &mut self.new)?;
         if self.new.is_empty() {
             return Ok(());
         }

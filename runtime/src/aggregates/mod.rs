@@ -18,7 +18,6 @@ mod fold;
 mod fold_bytes;
 mod foreign;
 mod function;
-pub(crate) mod group_table;
 mod groups;
 mod kept_rows;
 mod moments;

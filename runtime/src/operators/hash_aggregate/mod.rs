@@ -8,7 +8,7 @@
 //! withdrawn are refused.
 
 #[cfg(test)]
-mod model;
+pub(super) mod model;
 mod partial;
 mod shape;
 mod table;
@@ -22,8 +22,8 @@ use arrow_schema::DataType;
 use serde::{Deserialize, Serialize};
 
 use self::partial::{PARTITIONS, Partial};
-use self::shape::Shape;
-use self::table::{AggregateTable, take_array};
+pub(super) use self::shape::Shape;
+use self::table::AggregateTable;
 use super::prelude::*;
 use super::sort_key_spec::inserts_only;
 pub use crate::aggregates::AggregateSpec;
@@ -31,7 +31,7 @@ use crate::batch::BATCH_BYTES_MAX;
 use crate::expr::Expr;
 use crate::job::JobContext;
 use crate::memory::Reservation;
-use crate::rows::{HASH_SEED, RowId, Selected, hash_columns, partition_of};
+use crate::rows::{HASH_SEED, RowId, Selected, hash_columns, partition_of, take_array};
 
 /// Which part of the work an aggregate does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -188,7 +188,7 @@ impl HashAggregate {
                 AggregatePhase::Single | AggregatePhase::Partial => (0, 0),
             };
             if owner == cx.subtask {
-                self.table(partition)?.insert_group(&keys, &hashes)?;
+                self.table(partition)?.insert_group(&keys)?;
             }
         }
         self.tables.iter_mut().flatten().for_each(AggregateTable::finish);

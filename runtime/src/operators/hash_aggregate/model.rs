@@ -1,6 +1,6 @@
 //! The naive model: rows as plain values, aggregates as functions on the rows of a group.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use arrow::array::{
@@ -13,28 +13,29 @@ use datafusion_common::ScalarValue;
 use crate::aggregates::AggregateSpec;
 use crate::batch::Batch;
 use crate::expr::Expr;
+use crate::operators::harness;
 use crate::operators::sort_key_spec::SortKeySpec;
 
 /// One row of the test input.
 #[derive(Debug, Clone)]
-pub(super) struct Row {
-    pub(super) name: Option<String>,
-    pub(super) small: Option<i32>,
-    pub(super) big: Option<i64>,
-    pub(super) wild: Option<f64>,
-    pub(super) money: Option<i128>,
-    pub(super) text: Option<String>,
-    pub(super) day: Option<i32>,
-    pub(super) flag: Option<bool>,
-    pub(super) tame: Option<f64>,
-    pub(super) number: i64,
-    pub(super) third: i64,
+pub(in crate::operators) struct Row {
+    pub(in crate::operators) name: Option<String>,
+    pub(in crate::operators) small: Option<i32>,
+    pub(in crate::operators) big: Option<i64>,
+    pub(in crate::operators) wild: Option<f64>,
+    pub(in crate::operators) money: Option<i128>,
+    pub(in crate::operators) text: Option<String>,
+    pub(in crate::operators) day: Option<i32>,
+    pub(in crate::operators) flag: Option<bool>,
+    pub(in crate::operators) tame: Option<f64>,
+    pub(in crate::operators) number: i64,
+    pub(in crate::operators) third: i64,
 }
 
 /// What a group's rows should give, as text.
-pub(super) type Expected = fn(&[&Row]) -> String;
+pub(in crate::operators) type Expected = fn(&[&Row]) -> String;
 
-pub(super) fn input_types() -> Vec<DataType> {
+pub(in crate::operators) fn input_types() -> Vec<DataType> {
     vec![
         DataType::Utf8View,
         DataType::Int32,
@@ -50,7 +51,7 @@ pub(super) fn input_types() -> Vec<DataType> {
     ]
 }
 
-pub(super) fn text<T: ToString>(value: Option<T>) -> String {
+pub(in crate::operators) fn text<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(|| "∅".into(), |value| value.to_string())
 }
 
@@ -69,7 +70,7 @@ fn decimal(value: Option<i128>, scale: u32) -> String {
 
 impl Row {
     /// A cell as the harness shows it.
-    pub(super) fn text(&self, column: usize) -> String {
+    pub(in crate::operators) fn text(&self, column: usize) -> String {
         match column {
             0 => text(self.name.clone()),
             1 => text(self.small),
@@ -83,7 +84,7 @@ impl Row {
 }
 
 /// Whether two cells agree: as text, or as numbers up to rounding.
-pub(super) fn same(found: &str, wanted: &str) -> bool {
+pub(in crate::operators) fn same(found: &str, wanted: &str) -> bool {
     if found == wanted {
         return true;
     }
@@ -112,7 +113,7 @@ impl Random {
 }
 
 /// Rows from a seed.
-pub(super) fn rows(seed: u64, count: usize) -> Vec<Row> {
+pub(in crate::operators) fn rows(seed: u64, count: usize) -> Vec<Row> {
     let mut random = Random(seed);
     let names =
         ["a", "b", "a name that is longer than twelve bytes", "another name of that length", ""];
@@ -135,7 +136,7 @@ pub(super) fn rows(seed: u64, count: usize) -> Vec<Row> {
 }
 
 /// The rows as batches.
-pub(super) fn batches(rows: &[Row], batch_rows: usize) -> Vec<Batch> {
+pub(in crate::operators) fn batches(rows: &[Row], batch_rows: usize) -> Vec<Batch> {
     rows.chunks(batch_rows)
         .map(|rows| {
             let money = Decimal128Array::from_iter(rows.iter().map(|r| r.money));
@@ -158,7 +159,11 @@ pub(super) fn batches(rows: &[Row], batch_rows: usize) -> Vec<Batch> {
 }
 
 /// An aggregate over columns.
-pub(super) fn spec_of(function: &str, args: &[usize], result: DataType) -> AggregateSpec {
+pub(in crate::operators) fn spec_of(
+    function: &str,
+    args: &[usize],
+    result: DataType,
+) -> AggregateSpec {
     let input = input_types();
     AggregateSpec {
         function: function.into(),
@@ -249,7 +254,7 @@ fn list(cells: impl Iterator<Item = String>) -> String {
 }
 
 /// Every kind of aggregate with what it should give.
-pub(super) fn aggregates() -> Vec<(AggregateSpec, Expected)> {
+pub(in crate::operators) fn aggregates() -> Vec<(AggregateSpec, Expected)> {
     let mut all = plain();
     all.extend(statistics());
     all.extend(of_sets_and_orders());
@@ -441,4 +446,48 @@ fn of_sets_and_orders() -> Vec<(AggregateSpec, Expected)> {
             |rows| text(sorted(rows, |r| Some(r.number)).get(1).map(|r| r.number)),
         ),
     ]
+}
+
+/// What each group should give, by the text of its key.
+pub(in crate::operators) fn expected(
+    rows: &[Row],
+    keys: &[usize],
+    wanted: &[Expected],
+) -> BTreeMap<String, Vec<String>> {
+    let mut groups: BTreeMap<String, Vec<&Row>> = BTreeMap::new();
+    if keys.is_empty() {
+        groups.insert(String::new(), Vec::new());
+    }
+    for row in rows {
+        let key = keys.iter().map(|&key| row.text(key) + "|").collect::<String>();
+        groups.entry(key).or_default().push(row);
+    }
+    groups
+        .into_iter()
+        .map(|(key, rows)| (key, wanted.iter().map(|expected| expected(&rows)).collect()))
+        .collect()
+}
+
+/// Compares results with what they should be.
+pub(in crate::operators) fn assert_results(
+    found: &[Batch],
+    keys: usize,
+    expected: &BTreeMap<String, Vec<String>>,
+    what: &str,
+) {
+    let lines = harness::rows(found);
+    assert_eq!(lines.len(), expected.len(), "{what}: number of groups");
+    for line in lines {
+        let cells: Vec<&str> = line.split('|').collect();
+        // A group shows the first of its equal keys, which may be −0.0.
+        let shown = |cell: &&str| if *cell == "-0.0" { "0.0|".into() } else { format!("{cell}|") };
+        let key = cells[..keys].iter().map(shown).collect::<String>();
+        let wanted = expected.get(&key).unwrap_or_else(|| panic!("{what}: no group {key}"));
+        for (i, (found, wanted)) in cells[keys..].iter().zip(wanted).enumerate() {
+            assert!(
+                same(found, wanted),
+                "{what}: group {key}, aggregate {i}: {found} for {wanted}"
+            );
+        }
+    }
 }

@@ -14,7 +14,7 @@ use crate::aggregates::{AggregateStates, Groups};
 use crate::error::Result;
 use crate::memory::Reservation;
 use crate::rows::{
-    HASH_SEED, PageStates, Pages, PartitionedRows, RowId, RowStore, Selected, hash_columns,
+    HASH_SEED, Pages, PartitionedRows, RowId, RowPage, RowStore, Selected, hash_columns,
 };
 
 /// Radix partitions of the hand-over; consumers own them in turn.
@@ -49,7 +49,7 @@ pub(super) struct Partial {
 impl Partial {
     /// An empty table and nothing to send.
     pub(super) fn new(shape: &Arc<Shape>, reservation: &Reservation) -> Result<Self> {
-        let mut outgoing = shape.states(reservation)?;
+        let mut outgoing = shape.new_states(reservation)?;
         outgoing.bind(shape.handover.states(), shape.table.states());
         Ok(Partial {
             shape: Arc::clone(shape),
@@ -93,8 +93,8 @@ impl Partial {
     }
 
     fn is_full(&self) -> bool {
-        self.shape.keys() > 0
-            && (self.table.len() >= self.capacity || self.table.beside_bytes() > BESIDE_BYTES)
+        let full = self.shape.keys() > 0 && self.table.len() >= self.capacity;
+        full || self.table.beside_bytes() > BESIDE_BYTES
     }
 
     fn pending_bytes(&self) -> usize {
@@ -112,17 +112,18 @@ impl Partial {
         self.partitions.append_store(&store)
     }
 
-    /// Empties the table into the partitions.
+    /// Empties the table.
     fn hand_over(&mut self) -> Result<()> {
         self.rows_in = 0;
         if self.table.len() == 0 {
             return Ok(());
         }
         if self.shape.carried.is_empty() {
-            self.partitions.append_store(self.table.store())?;
-        } else {
-            self.hand_over_carried()?;
+            let pages = self.table.take_partitions(PARTITIONS)?;
+            self.send_pages(pages);
+            return Ok(());
         }
+        self.hand_over_carried()?;
         self.table.clear()
     }
 
@@ -136,10 +137,15 @@ impl Partial {
             let mut columns = source.gather_all(0..self.shape.keys(), &ids)?;
             let first = ids.first().map_or(0, |&id| id as usize);
             columns.extend(carried.iter().map(|column| column.slice(first, ids.len())));
+            let keys = &columns[..self.shape.keys()];
+            hash_columns(keys, Selected::All(ids.len()), HASH_SEED, &mut self.hashes)?;
+            if keys.is_empty() {
+                // The only group of all belongs to the first partition.
+                self.hashes.fill(0);
+            }
             let new: Vec<RowId> = store.append(&columns, Selected::All(ids.len()))?.collect();
-            store.write_hashes(new.iter().copied().zip(ids.iter().map(|&id| source.read_hash(id))));
-            let states = PageStates::new(&self.shape.table, &source.pages[page]);
-            self.outgoing.merge(&mut store.states_mut(), &states, &new)?;
+            store.write_hashes(new.iter().copied().zip(self.hashes.iter().copied()));
+            self.outgoing.merge(&mut store.states_mut(), &source.page_states(page), &new)?;
         }
         self.partitions.append_store(&store)
     }
@@ -154,13 +160,14 @@ impl Partial {
     fn send(&mut self) {
         let empty = PartitionedRows::new(&self.shape.handover, &self.reservation, PARTITIONS);
         let full = std::mem::replace(&mut self.partitions, empty);
-        for (partition, pages) in full.into_pages().into_iter().enumerate() {
+        self.send_pages(full.into_pages());
+    }
+
+    fn send_pages(&mut self, partitions: Vec<Vec<RowPage>>) {
+        for (partition, pages) in partitions.into_iter().enumerate() {
             if !pages.is_empty() {
-                self.ready.push_back(Pages::new(
-                    self.shape.handover.clone(),
-                    partition as u32,
-                    pages,
-                ));
+                let layout = self.shape.handover.clone();
+                self.ready.push_back(Pages::new(layout, partition as u32, pages));
             }
         }
     }

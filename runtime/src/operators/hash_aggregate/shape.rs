@@ -17,27 +17,32 @@ use crate::error::Result;
 use crate::expr::{CompiledExpr, compile_all, positional_schema};
 use crate::job::JobContext;
 use crate::memory::Reservation;
-use crate::rows::RowLayout;
+use crate::rows::{RowLayout, StateSlot};
 
 /// Keys, arguments and layouts.
-pub(super) struct Shape {
+pub(in crate::operators) struct Shape {
     keys: Vec<CompiledExpr>,
     sets: Option<GroupingSetsSpec>,
     aggregates: Vec<AggregateSpec>,
     arguments: Arguments,
     /// The key columns' types, the grouping id's among them.
-    pub(super) key_types: Vec<DataType>,
+    pub(in crate::operators) key_types: Vec<DataType>,
     /// Keys and states.
-    pub(super) table: Arc<RowLayout>,
+    pub(in crate::operators) table: Arc<RowLayout>,
     /// Keys, what states keep beside the rows, and states.
-    pub(super) handover: Arc<RowLayout>,
+    pub(in crate::operators) handover: Arc<RowLayout>,
+    /// The slots of the states.
+    pub(in crate::operators) states: Vec<StateSlot>,
     /// The types of what states keep beside the rows.
-    pub(super) carried: Vec<DataType>,
+    pub(in crate::operators) carried: Vec<DataType>,
 }
 
 impl Shape {
     /// Compiles the expressions and lays the rows out.
-    pub(super) fn new(spec: &HashAggregateSpec, job: &JobContext) -> Result<Arc<Self>> {
+    pub(in crate::operators) fn new(
+        spec: &HashAggregateSpec,
+        job: &JobContext,
+    ) -> Result<Arc<Self>> {
         let schema = positional_schema(&spec.input);
         let keys = compile_all(&spec.keys, &schema, &job.functions)?;
         let arguments = Arguments::new(&spec.aggregates, &schema, &job.functions)?;
@@ -56,27 +61,31 @@ impl Shape {
             table,
             handover: RowLayout::with_hash(&fields, states.slots())?,
             carried: states.carried().to_vec(),
+            states: states.slots().to_vec(),
             arguments,
         }))
     }
 
     /// Number of key columns, the grouping id among them.
-    pub(super) fn keys(&self) -> usize {
+    pub(in crate::operators) fn keys(&self) -> usize {
         self.key_types.len()
     }
 
     /// States of their own for another store.
-    pub(super) fn states(&self, reservation: &Reservation) -> Result<AggregateStates> {
+    pub(in crate::operators) fn new_states(
+        &self,
+        reservation: &Reservation,
+    ) -> Result<AggregateStates> {
         AggregateStates::new(&self.aggregates, &self.arguments, reservation)
     }
 
     /// The aggregates' argument columns of a compact batch.
-    pub(super) fn arguments(&self, batch: &Batch) -> Result<Vec<ArrayRef>> {
+    pub(in crate::operators) fn arguments(&self, batch: &Batch) -> Result<Vec<ArrayRef>> {
         self.arguments.evaluate(batch)
     }
 
     /// The key columns of a compact batch, once for each grouping set.
-    pub(super) fn keys_of(&self, batch: &Batch) -> Result<Vec<Vec<ArrayRef>>> {
+    pub(in crate::operators) fn keys_of(&self, batch: &Batch) -> Result<Vec<Vec<ArrayRef>>> {
         let keys: Vec<ArrayRef> =
             self.keys.iter().map(|key| key.evaluate(batch)).collect::<Result<_>>()?;
         let Some(sets) = &self.sets else { return Ok(vec![keys]) };
@@ -104,8 +113,19 @@ impl Shape {
         Ok(columns)
     }
 
+    /// Gathered key columns in the types they are to be emitted in.
+    pub(in crate::operators) fn output_keys(&self, keys: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
+        keys.into_iter()
+            .zip(&self.key_types)
+            .map(|(key, wanted)| match key.data_type() == wanted {
+                true => Ok(key),
+                false => Ok(cast(&key, wanted)?),
+            })
+            .collect()
+    }
+
     /// The keys of the groups that exist without any row: those of empty grouping sets, one row each.
-    pub(super) fn groups_of_no_rows(&self) -> Result<Vec<Vec<ArrayRef>>> {
+    pub(in crate::operators) fn groups_of_no_rows(&self) -> Result<Vec<Vec<ArrayRef>>> {
         let Some(sets) = &self.sets else { return Ok(Vec::new()) };
         (0..sets.sets.len())
             .filter(|&set| sets.sets[set].is_empty())

@@ -6,54 +6,26 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
-use arrow::compute::cast;
 use arrow_schema::DataType;
 
 use super::shape::Shape;
-use crate::aggregates::group_table::GroupTable;
 use crate::aggregates::{AggregateStates, FEW_GROUPS, FewCounts, Groups};
 use crate::error::Result;
 use crate::memory::Reservation;
 use crate::operators::StateSnapshot;
 use crate::operators::contract::restore_batches;
-use crate::rows::{
-    HASH_SEED, PageStates, RowId, RowPage, RowStore, Selected, StatesMut, hash_columns,
-};
-
-/// The hash of the only group of an aggregation without keys.
-const GLOBAL_HASH: u64 = 0;
-
-/// How a row finds its group.
-enum Lookup {
-    /// There are no keys: the one group is row 0.
-    Global(RowStore),
-    Keyed(GroupTable),
-}
-
-impl Lookup {
-    fn store(&self) -> &RowStore {
-        match self {
-            Lookup::Global(store) => store,
-            Lookup::Keyed(table) => table.store(),
-        }
-    }
-
-    fn states_mut(&mut self) -> StatesMut<'_> {
-        match self {
-            Lookup::Global(store) => store.states_mut(),
-            Lookup::Keyed(table) => table.states_mut(),
-        }
-    }
-}
+use crate::rows::{RowId, RowPage, RowStore, Selected, take_array, take_bytes};
+use crate::state::KeyedState;
 
 /// Groups and their states.
 pub(super) struct AggregateTable {
     shape: Arc<Shape>,
-    lookup: Lookup,
+    groups: KeyedState,
     states: AggregateStates,
     /// Charged for what the states keep on the heap.
     heap: Reservation,
     hashes: Vec<u64>,
+    new: Vec<u32>,
     slots: Vec<RowId>,
     counts: FewCounts,
 }
@@ -61,18 +33,16 @@ pub(super) struct AggregateTable {
 impl AggregateTable {
     /// A table without groups; without keys, with its only one.
     pub(super) fn new(shape: &Arc<Shape>, reservation: &Reservation) -> Result<Self> {
-        let mut states = shape.states(reservation)?;
+        let mut states = shape.new_states(reservation)?;
         states.bind(shape.table.states(), shape.handover.states());
-        let lookup = match shape.keys() {
-            0 => Lookup::Global(RowStore::new(Arc::clone(&shape.table), reservation.share())),
-            keys => Lookup::Keyed(GroupTable::new(&shape.table, keys, reservation)?),
-        };
+        let groups = KeyedState::new(&shape.key_types, &shape.states, reservation.share())?;
         let mut this = AggregateTable {
             shape: Arc::clone(shape),
-            lookup,
+            groups,
             states,
             heap: reservation.share(),
             hashes: Vec::new(),
+            new: Vec::new(),
             slots: Vec::new(),
             counts: [0; FEW_GROUPS],
         };
@@ -81,22 +51,35 @@ impl AggregateTable {
     }
 
     fn make_global_group(&mut self) -> Result<()> {
-        if let Lookup::Global(store) = &mut self.lookup {
-            let ids = store.append(&[], Selected::All(1))?;
-            store.write_hashes(ids.map(|id| (id, GLOBAL_HASH)));
-            self.states.reserve(1);
+        if self.shape.keys() == 0 {
+            self.find(&[], None, 1)?;
         }
+        Ok(())
+    }
+
+    /// Puts the group of each row into `slots`.
+    fn find(&mut self, keys: &[ArrayRef], hashes: Option<&[u64]>, rows: usize) -> Result<()> {
+        let rows = Selected::All(rows);
+        self.groups.lookup_or_insert(keys, hashes, rows, &mut self.slots, &mut self.new)?;
+        self.states.reserve(self.groups.len());
         Ok(())
     }
 
     /// Number of groups.
     pub(super) fn len(&self) -> usize {
-        self.lookup.store().len()
+        self.groups.store().len()
     }
 
     /// The rows of the groups.
     pub(super) fn store(&self) -> &RowStore {
-        self.lookup.store()
+        self.groups.store()
+    }
+
+    /// All groups as pages by partition; the table is empty afterwards. Nothing is kept beside the rows.
+    pub(super) fn take_partitions(&mut self, partitions: usize) -> Result<Vec<Vec<RowPage>>> {
+        let pages = self.groups.take_partitions(partitions)?;
+        self.make_global_group()?;
+        Ok(pages)
     }
 
     /// Bytes that the states keep beside the rows.
@@ -111,26 +94,19 @@ impl AggregateTable {
         arguments: &[ArrayRef],
         rows: usize,
     ) -> Result<()> {
-        let groups = match &mut self.lookup {
-            Lookup::Global(_) => Groups::One { id: 0, rows },
-            Lookup::Keyed(table) => {
-                hash_columns(keys, Selected::All(rows), HASH_SEED, &mut self.hashes)?;
-                table.lookup_or_insert(keys, &self.hashes, &mut self.slots, None)?;
-                Groups::of(&self.slots, table.len(), &mut self.counts)
-            }
+        let groups = if keys.is_empty() {
+            Groups::One { id: 0, rows }
+        } else {
+            self.find(keys, None, rows)?;
+            Groups::of(&self.slots, self.groups.len(), &mut self.counts)
         };
-        self.states.reserve(self.lookup.store().len());
-        self.states.update(&mut self.lookup.states_mut(), arguments, groups)?;
+        self.states.update(&mut self.groups.states_mut(), arguments, groups)?;
         self.charge_heap()
     }
 
-    /// Makes sure that a group exists.
-    pub(super) fn insert_group(&mut self, keys: &[ArrayRef], hashes: &[u64]) -> Result<()> {
-        if let Lookup::Keyed(table) = &mut self.lookup {
-            table.lookup_or_insert(keys, hashes, &mut self.slots, None)?;
-            self.states.reserve(table.len());
-        }
-        Ok(())
+    /// Makes sure that the group of one row of keys exists.
+    pub(super) fn insert_group(&mut self, keys: &[ArrayRef]) -> Result<()> {
+        self.find(keys, None, 1)
     }
 
     fn charge_heap(&mut self) -> Result<()> {
@@ -144,22 +120,14 @@ impl AggregateTable {
         let (keys, fields) = (self.shape.keys(), self.shape.handover.num_fields());
         for page in 0..incoming.num_pages() {
             let ids: Vec<RowId> = incoming.page_ids(page).collect();
-            match &mut self.lookup {
-                Lookup::Global(_) => {
-                    self.slots.clear();
-                    self.slots.resize(ids.len(), 0);
-                }
-                Lookup::Keyed(table) => {
-                    let columns = incoming.gather_all(0..keys, &ids)?;
-                    self.hashes.clear();
-                    self.hashes.extend(ids.iter().map(|&id| incoming.read_hash(id)));
-                    table.lookup_or_insert(&columns, &self.hashes, &mut self.slots, None)?;
-                }
-            }
-            self.states.reserve(self.lookup.store().len());
-            let source = PageStates::new(&self.shape.handover, &incoming.pages[page]);
-            let mut states = self.lookup.states_mut();
-            self.states.merge(&mut states, &source, &self.slots)?;
+            let columns = incoming.gather_all(0..keys, &ids)?;
+            let mut hashes = std::mem::take(&mut self.hashes);
+            hashes.clear();
+            hashes.extend(ids.iter().map(|&id| incoming.read_hash(id)));
+            self.find(&columns, Some(&hashes), ids.len())?;
+            self.hashes = hashes;
+            let mut states = self.groups.states_mut();
+            self.states.merge(&mut states, &incoming.page_states(page), &self.slots)?;
             if fields > keys {
                 let carried = incoming.gather_all(keys..fields, &ids)?;
                 self.states.merge_carried(&mut states, &carried, &self.slots)?;
@@ -176,13 +144,9 @@ impl AggregateTable {
     /// The result rows of some groups: keys, then aggregates.
     pub(super) fn results(&mut self, groups: Range<RowId>) -> Result<Vec<ArrayRef>> {
         let ids: Vec<RowId> = groups.collect();
-        let mut columns = self.lookup.store().gather_all(0..self.shape.keys(), &ids)?;
-        for (column, wanted) in columns.iter_mut().zip(&self.shape.key_types) {
-            if column.data_type() != wanted {
-                *column = cast(column, wanted)?;
-            }
-        }
-        columns.extend(self.states.finalize(&mut self.lookup.states_mut(), &ids)?);
+        let keys = self.groups.store().gather_all(0..self.shape.keys(), &ids)?;
+        let mut columns = self.shape.output_keys(keys)?;
+        columns.extend(self.states.finalize(&mut self.groups.states_mut(), &ids)?);
         Ok(columns)
     }
 
@@ -196,10 +160,7 @@ impl AggregateTable {
 
     /// Forgets all groups; without keys the only one begins anew.
     pub(super) fn clear(&mut self) -> Result<()> {
-        match &mut self.lookup {
-            Lookup::Global(store) => store.clear(),
-            Lookup::Keyed(table) => table.clear(),
-        }
+        self.groups.clear();
         self.states.clear()?;
         self.heap.try_resize(0)?;
         self.make_global_group()
@@ -207,7 +168,7 @@ impl AggregateTable {
 
     /// Appends the table to a snapshot.
     pub(super) fn write_to(&mut self, out: &mut Vec<u8>) -> Result<()> {
-        write_store(self.lookup.store(), out);
+        self.groups.snapshot(out);
         let carried = self.carry()?;
         let batches = match carried.is_empty() || self.len() == 0 {
             true => Vec::new(),
@@ -225,20 +186,13 @@ impl AggregateTable {
 
     /// Takes over what [`Self::write_to`] wrote, into a new table.
     pub(super) fn read_from(&mut self, bytes: &mut &[u8]) -> Result<()> {
-        let pages = read_pages(&self.shape.table, &self.heap, bytes)?;
-        match &mut self.lookup {
-            Lookup::Global(store) => {
-                store.clear();
-                store.append_pages(pages)?;
-            }
-            Lookup::Keyed(table) => table.restore(pages)?,
-        }
+        self.groups.restore(bytes)?;
         let len = u64::from_le_bytes(take_array(bytes)?) as usize;
-        let carried = StateSnapshot { bytes: take(bytes, len)?.to_vec() };
+        let carried = StateSnapshot { bytes: take_bytes(bytes, len)?.to_vec() };
         let groups: Vec<RowId> = (0..self.len() as RowId).collect();
         self.states.reserve(groups.len());
         for batch in restore_batches(&carried)? {
-            self.states.restore_carried(&mut self.lookup.states_mut(), batch.columns(), &groups)?;
+            self.states.restore_carried(&mut self.groups.states_mut(), batch.columns(), &groups)?;
         }
         self.charge_heap()
     }
@@ -247,7 +201,7 @@ impl AggregateTable {
 /// Appends the pages of a store: their number, then each.
 pub(super) fn write_store(store: &RowStore, out: &mut Vec<u8>) {
     out.extend_from_slice(&(store.num_pages() as u32).to_le_bytes());
-    store.pages.iter().for_each(|page| page.write_to(store.layout(), out));
+    store.pages().iter().for_each(|page| page.write_to(store.layout(), out));
 }
 
 /// The pages that [`write_store`] wrote.
@@ -258,19 +212,4 @@ pub(super) fn read_pages(
 ) -> Result<Vec<RowPage>> {
     let pages = u32::from_le_bytes(take_array(bytes)?);
     (0..pages).map(|_| RowPage::read_from(layout, reservation, bytes)).collect()
-}
-
-fn take<'a>(bytes: &mut &'a [u8], count: usize) -> Result<&'a [u8]> {
-    let (front, rest) = bytes.split_at_checked(count).ok_or_else(|| {
-        crate::Error::Internal("the snapshot of an aggregate is cut short".into())
-    })?;
-    *bytes = rest;
-    Ok(front)
-}
-
-/// Some bytes from the front of a snapshot.
-pub(super) fn take_array<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N]> {
-    let mut array = [0; N];
-    array.copy_from_slice(take(bytes, N)?);
-    Ok(array)
 }

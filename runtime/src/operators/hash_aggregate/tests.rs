@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use arrow_schema::DataType;
 
-use super::model::{self, Expected, Row, aggregates, batches, input_types, rows, spec_of};
+use super::model::{
+    self, Expected, Row, aggregates, assert_results, batches, expected, input_types, rows, spec_of,
+};
 use super::*;
 use crate::operators::harness::{self, Driver, Interruptions};
 use crate::operators::{OperatorSpec, harness as h};
@@ -56,42 +58,6 @@ fn two_phase(
             other => panic!("a final aggregate emitted {other:?}"),
         })
         .collect()
-}
-
-fn expected(rows: &[Row], keys: &[usize], wanted: &[Expected]) -> BTreeMap<String, Vec<String>> {
-    let mut groups: BTreeMap<String, Vec<&Row>> = BTreeMap::new();
-    if keys.is_empty() {
-        groups.insert(String::new(), Vec::new());
-    }
-    for row in rows {
-        let key = keys.iter().map(|&key| row.text(key) + "|").collect::<String>();
-        groups.entry(key).or_default().push(row);
-    }
-    groups
-        .into_iter()
-        .map(|(key, rows)| (key, wanted.iter().map(|expected| expected(&rows)).collect()))
-        .collect()
-}
-
-fn assert_results(
-    found: &[Batch],
-    keys: usize,
-    expected: &BTreeMap<String, Vec<String>>,
-    what: &str,
-) {
-    let lines = h::rows(found);
-    assert_eq!(lines.len(), expected.len(), "{what}: number of groups");
-    for line in lines {
-        let cells: Vec<&str> = line.split('|').collect();
-        let key = cells[..keys].iter().map(|cell| format!("{cell}|")).collect::<String>();
-        let wanted = expected.get(&key).unwrap_or_else(|| panic!("{what}: no group {key}"));
-        for (i, (found, wanted)) in cells[keys..].iter().zip(wanted).enumerate() {
-            assert!(
-                model::same(found, wanted),
-                "{what}: group {key}, aggregate {i}: {found} for {wanted}"
-            );
-        }
-    }
 }
 
 fn check_everything(keys: &[usize], rows: &[Row], batch_rows: usize) {
