@@ -61,7 +61,10 @@ impl fmt::Display for Report {
             Some(place) => (place.sql, Some(place.span)),
             None => (Arc::from(""), None),
         };
-        let error = PlannerError::new(ErrorKind::Invalid, message).with_detail(detail).with_hint(hint).with_span(span);
+        let error = PlannerError::new(ErrorKind::Invalid, message)
+            .with_detail(detail)
+            .with_hint(hint)
+            .with_span(span);
         f.write_str(&error.render(&sql))
     }
 }
@@ -138,7 +141,9 @@ impl Error {
         match kind {
             ErrorKind::Internal => Error::Internal(report),
             ErrorKind::NotSupported => Error::Unsupported(report),
-            ErrorKind::Syntax | ErrorKind::Name | ErrorKind::Type | ErrorKind::Invalid => Error::Statement(report),
+            ErrorKind::Syntax | ErrorKind::Name | ErrorKind::Type | ErrorKind::Invalid => {
+                Error::Statement(report)
+            }
         }
     }
 
@@ -173,11 +178,15 @@ impl From<thalweg_runtime::Error> for Error {
         use thalweg_runtime::Error as Runtime;
         match error {
             Runtime::Cancelled => Error::Cancelled,
-            Runtime::ResourcesExhausted { message } => Error::ResourcesExhausted(Box::new(Report::new(message))),
+            Runtime::ResourcesExhausted { message } => {
+                Error::ResourcesExhausted(Box::new(Report::new(message)))
+            }
             Runtime::User { message, detail, hint } => {
                 Error::Execution(Box::new(Report { message, detail, hint, place: None }))
             }
-            Runtime::Io { context, message } => Error::Io(Box::new(Report::new(format!("{context}: {message}")))),
+            Runtime::Io { context, message } => {
+                Error::Io(Box::new(Report::new(format!("{context}: {message}"))))
+            }
             Runtime::Unsupported(what) => Error::unsupported(what),
             Runtime::Internal(message) => Error::internal(message),
             other => Error::internal(other.to_string()),
@@ -191,7 +200,9 @@ impl From<OptimizerError> for Error {
             OptimizerError::Unsupported { message, hint } => {
                 Error::Unsupported(Box::new(Report::new(message).with_hint(hint)))
             }
-            OptimizerError::InvalidPlan(message) => Error::internal(format!("the logical plan is inconsistent: {message}")),
+            OptimizerError::InvalidPlan(message) => {
+                Error::internal(format!("the logical plan is inconsistent: {message}"))
+            }
             OptimizerError::DataFusion(error) => thalweg_runtime::Error::from(error).into(),
         }
     }
@@ -214,13 +225,20 @@ mod tests {
             .with_span(Some(Span { start: (1, 8), end: (1, 9) }))
             .with_hint("did you mean y?".to_string());
         let error = Error::from_planner(error, &sql);
-        assert_eq!(error.to_string(), "column x does not exist\nLINE 1: SELECT x\n               ^\nHINT: did you mean y?");
+        assert_eq!(
+            error.to_string(),
+            "column x does not exist\nLINE 1: SELECT x\n               ^\nHINT: did you mean y?"
+        );
         assert_eq!(error.hint(), Some("did you mean y?"));
     }
 
     #[test]
     fn runtime_errors_keep_their_parts() {
-        let error = thalweg_runtime::Error::User { message: "m".into(), detail: Some("d".into()), hint: Some("h".into()) };
+        let error = thalweg_runtime::Error::User {
+            message: "m".into(),
+            detail: Some("d".into()),
+            hint: Some("h".into()),
+        };
         assert_eq!(Error::from(error).to_string(), "m\nDETAIL: d\nHINT: h");
         assert!(Error::from(thalweg_runtime::Error::Cancelled).is_cancelled());
     }

@@ -13,7 +13,9 @@ fn a_statement_of_the_command_line() {
 
 #[test]
 fn several_statements_and_several_texts() {
-    let out = Thalweg::new().args(["--format", "csv", "-c", "SELECT 1 AS a; SELECT 2 AS b;", "-c", "SELECT 3 AS c"]).run();
+    let out = Thalweg::new()
+        .args(["--format", "csv", "-c", "SELECT 1 AS a; SELECT 2 AS b;", "-c", "SELECT 3 AS c"])
+        .run();
     assert_eq!(out.stdout, "a\n1\nb\n2\nc\n3\n");
 }
 
@@ -32,14 +34,20 @@ fn a_script_on_standard_input() {
 
 #[test]
 fn a_failure_ends_the_script() {
-    let out = Thalweg::new().args(["--format", "csv"]).input("SELECT 1 AS a; SELECT nope; SELECT 2 AS b;").run();
+    let out = Thalweg::new()
+        .args(["--format", "csv"])
+        .input("SELECT 1 AS a; SELECT nope; SELECT 2 AS b;")
+        .run();
     assert_eq!((out.stdout.as_str(), out.status), ("a\n1\n", 1));
     assert!(out.stderr.starts_with("Error: "), "{}", out.stderr);
 }
 
 #[test]
 fn bail_off_goes_on_and_still_ends_with_1() {
-    let out = Thalweg::new().args(["--format", "csv"]).input(".bail off\nSELECT nope; SELECT 2 AS b;").run();
+    let out = Thalweg::new()
+        .args(["--format", "csv"])
+        .input(".bail off\nSELECT nope; SELECT 2 AS b;")
+        .run();
     assert_eq!((out.stdout.as_str(), out.status), ("b\n2\n", 1));
 }
 
@@ -57,7 +65,9 @@ fn errors_show_the_place_in_the_statement() {
 
 #[test]
 fn wrong_usage_ends_with_2() {
-    for arguments in [&["--nope"][..], &["--format", "xml"], &["--set", "treads=1"], &["--threads", "0"]] {
+    for arguments in
+        [&["--nope"][..], &["--format", "xml"], &["--set", "treads=1"], &["--threads", "0"]]
+    {
         let out = Thalweg::new().args(arguments).run();
         assert_eq!((out.status, out.stdout.as_str()), (2, ""), "{arguments:?}");
         assert!(out.stderr.starts_with("Error: "), "{}", out.stderr);
@@ -73,8 +83,12 @@ fn a_missing_script_is_an_error() {
 
 #[test]
 fn settings_of_the_command_line() {
-    let arguments = ["--threads", "3", "--memory-limit", "512MB", "--set", "batch_size=77", "--format", "csv"];
-    let out = Thalweg::new().args(arguments).args(["-c", "SHOW threads; SHOW memory_limit; SHOW batch_size"]).run();
+    let arguments =
+        ["--threads", "3", "--memory-limit", "512MB", "--set", "batch_size=77", "--format", "csv"];
+    let out = Thalweg::new()
+        .args(arguments)
+        .args(["-c", "SHOW threads; SHOW memory_limit; SHOW batch_size"])
+        .run();
     assert_eq!(out.stdout, "threads\n3\nmemory_limit\n512MB\nbatch_size\n77\n");
 }
 
@@ -82,13 +96,19 @@ fn settings_of_the_command_line() {
 fn settings_are_set_reset_and_suggested() {
     let sql = "SET buffer_timeout = '250 ms'; SHOW buffer_timeout; RESET buffer_timeout; SHOW buffer_timeout; SET bufer_timeout = 0";
     let out = Thalweg::new().args(["--format", "csv", "-c", sql]).run();
-    assert_eq!((out.stdout.as_str(), out.status), ("buffer_timeout\n250 ms\nbuffer_timeout\n100 ms\n", 1));
+    assert_eq!(
+        (out.stdout.as_str(), out.status),
+        ("buffer_timeout\n250 ms\nbuffer_timeout\n100 ms\n", 1)
+    );
     assert!(out.stderr.contains("did you mean \"buffer_timeout\"?"), "{}", out.stderr);
 }
 
 #[test]
 fn the_timer_prints_to_stdout_but_not_after_failures() {
-    let out = Thalweg::new().args(["--format", "csv"]).input(".bail off\n.timer on\nSELECT 1 AS a;\nSELECT nope;\n").run();
+    let out = Thalweg::new()
+        .args(["--format", "csv"])
+        .input(".bail off\n.timer on\nSELECT 1 AS a;\nSELECT nope;\n")
+        .run();
     let lines: Vec<&str> = out.stdout.lines().collect();
     assert_eq!(lines[..2], ["a", "1"]);
     assert!(lines[2].starts_with("Run Time (s): real "), "{}", out.stdout);
@@ -137,15 +157,22 @@ fn the_start_up_file_runs_first_unless_it_is_not_wanted() {
     let show = ["-c", "SHOW batch_size"];
     let out = Thalweg::new().home(home.path()).args(show).run();
     assert_eq!(out.stdout, "batch_size\n7\n");
-    let out = Thalweg::new().home(home.path()).args(["--no-rc", "--format", "csv"]).args(show).run();
+    let out =
+        Thalweg::new().home(home.path()).args(["--no-rc", "--format", "csv"]).args(show).run();
     assert_eq!(out.stdout, "batch_size\n8192\n");
-    let out = Thalweg::new().home(home.path()).args(["--set", "batch_size=9", "--format", "tsv"]).args(show).run();
+    let out = Thalweg::new()
+        .home(home.path())
+        .args(["--set", "batch_size=9", "--format", "tsv"])
+        .args(show)
+        .run();
     assert_eq!(out.stdout, "batch_size\n9\n");
 }
 
 #[test]
 fn a_closed_stdout_ends_quietly() {
-    let out = Thalweg::new().args(["--format", "csv", "-c", "SELECT 1 AS a; SELECT 2 AS b"]).run_with_closed_stdout();
+    let out = Thalweg::new()
+        .args(["--format", "csv", "-c", "SELECT 1 AS a; SELECT 2 AS b"])
+        .run_with_closed_stdout();
     assert_eq!((out.stderr.as_str(), out.status), ("", 0));
 }
 
@@ -202,7 +229,77 @@ fn files_by_their_path() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t.csv");
     std::fs::write(&path, "a,b\n1,x\n2,y\n").unwrap();
-    let sql = format!("SELECT count(*) AS n, sum(a) AS s FROM '{0}'; DESCRIBE '{0}'", path.display());
+    let sql =
+        format!("SELECT count(*) AS n, sum(a) AS s FROM '{0}'; DESCRIBE '{0}'", path.display());
     let out = Thalweg::new().args(["--format", "csv", "-c", &sql]).run();
-    assert_eq!(out.stdout, "n,s\n2,3\ncolumn_name,data_type,is_nullable\na,BIGINT,YES\nb,VARCHAR,YES\n", "{}", out.stderr);
+    assert_eq!(
+        out.stdout, "n,s\n2,3\ncolumn_name,data_type,is_nullable\na,BIGINT,YES\nb,VARCHAR,YES\n",
+        "{}",
+        out.stderr
+    );
+}
+
+#[test]
+fn copies_to_files_are_read_back() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["t.csv", "t.parquet", "t.json"] {
+        let path = folder.path().join(name);
+        let sql = format!(
+            "COPY (SELECT 1 AS a, 'x,y' AS b UNION ALL SELECT 2, NULL) TO '{0}'; SELECT * FROM '{0}' ORDER BY a",
+            path.display()
+        );
+        let out = Thalweg::new().args(["--format", "csv", "-c", &sql]).run();
+        assert_eq!(out.stdout, "a,b\n1,\"x,y\"\n2,\n", "{name}: {}", out.stderr);
+    }
+    let path = folder.path().join("u.csv");
+    let sql = format!("COPY (SELECT 1) TO '{}' (delimitr ';')", path.display());
+    let out = Thalweg::new().args(["-c", &sql]).run();
+    assert!(out.stderr.contains("did you mean \"delimiter\"?"), "{}", out.stderr);
+    assert!(!path.exists());
+}
+
+#[test]
+fn external_tables_with_options() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.txt");
+    std::fs::write(&path, "1;x\n2;y\n").unwrap();
+    let sql = format!(
+        "CREATE EXTERNAL TABLE t (a BIGINT, b VARCHAR) STORED AS CSV LOCATION '{0}' \
+         OPTIONS ('csv.header' 'false', 'csv.delimiter' ';'); SELECT * FROM t ORDER BY a; \
+         CREATE EXTERNAL TABLE u STORED AS CSV LOCATION '{0}' OPTIONS ('csv.headr' 'false')",
+        path.display()
+    );
+    let out = Thalweg::new().args(["--format", "csv", "-c", &sql]).run();
+    assert_eq!((out.stdout.as_str(), out.status), ("a,b\n1,x\n2,y\n", 1), "{}", out.stderr);
+    assert!(out.stderr.contains("did you mean \"csv.header\"?"), "{}", out.stderr);
+}
+
+#[test]
+fn column_defaults_fill_what_an_insert_leaves_out() {
+    let sql = "CREATE TABLE t (a BIGINT, b BIGINT DEFAULT 7); INSERT INTO t (a) VALUES (1); SELECT * FROM t";
+    let out = Thalweg::new().args(["--format", "csv", "-c", sql]).run();
+    assert_eq!(out.stdout, "a,b\n1,7\n", "{}", out.stderr);
+}
+
+#[test]
+fn the_information_schema() {
+    let sql = "CREATE TABLE t (a BIGINT); \
+               SELECT table_schema, table_name FROM information_schema.tables WHERE table_name = 't'; \
+               SELECT column_name, ordinal_position, data_type FROM information_schema.columns; \
+               SELECT value FROM information_schema.settings WHERE name = 'batch_size'";
+    let out = Thalweg::new().args(["--format", "csv", "-c", sql]).run();
+    let expected = "table_schema,table_name\npublic,t\ncolumn_name,ordinal_position,data_type\na,1,BIGINT\nvalue\n8192\n";
+    assert_eq!(out.stdout, expected, "{}", out.stderr);
+}
+
+#[test]
+fn explain_as_text_and_json() {
+    let out = Thalweg::new().args(["--format", "csv", "-c", "EXPLAIN SELECT 1 AS a"]).run();
+    assert!(out.stdout.starts_with("plan\n"), "{}", out.stdout);
+    let out = Thalweg::new()
+        .args(["--format", "json", "-c", "EXPLAIN (FORMAT JSON, ANALYZE) SELECT 1 AS a"])
+        .run();
+    let rows: serde_json::Value = serde_json::from_str(&out.stdout).unwrap();
+    let plan: serde_json::Value = serde_json::from_str(rows[0]["plan"].as_str().unwrap()).unwrap();
+    assert!(plan["actual"]["rows"].is_number(), "{plan:#}");
 }

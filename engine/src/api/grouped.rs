@@ -19,7 +19,8 @@ impl GroupedRelation {
     /// The keys and these aggregates of each group; aggregates are named by `.alias("name")`.
     pub fn agg(self, aggregates: impl IntoIterator<Item = Expr>) -> Relation {
         let GroupedRelation { relation, keys } = self;
-        let (aliased, aggregates): (Vec<_>, Vec<_>) = aggregates.into_iter().map(without_alias).unzip();
+        let (aliased, aggregates): (Vec<_>, Vec<_>) =
+            aggregates.into_iter().map(without_alias).unzip();
         relation.then(|builder| aggregate(builder, keys, aggregates, aliased))
     }
 }

@@ -38,7 +38,11 @@ impl Session {
 }
 
 /// The plan of a table's rows, or of a view's query.
-fn scan(session: &Session, catalog: &StatementCatalog<'_>, name: &TableName) -> Result<LogicalPlanBuilder> {
+fn scan(
+    session: &Session,
+    catalog: &StatementCatalog<'_>,
+    name: &TableName,
+) -> Result<LogicalPlanBuilder> {
     let reference = TableReference::from(name);
     if let Some(source) = catalog.table(name).map_err(planner_failure)? {
         return LogicalPlanBuilder::scan(reference, source, None).map_err(failure);
@@ -47,8 +51,9 @@ fn scan(session: &Session, catalog: &StatementCatalog<'_>, name: &TableName) -> 
         return Err(missing_table(catalog, name));
     }
     let planner = session.planner();
-    let parsed: Vec<ParsedStatement> =
-        planner.parse(&format!("SELECT * FROM {}", reference.to_quoted_string())).map_err(planner_failure)?;
+    let parsed: Vec<ParsedStatement> = planner
+        .parse(&format!("SELECT * FROM {}", reference.to_quoted_string()))
+        .map_err(planner_failure)?;
     let [statement] = parsed.as_slice() else {
         return Err(Error::internal("one statement was written"));
     };
@@ -56,13 +61,16 @@ fn scan(session: &Session, catalog: &StatementCatalog<'_>, name: &TableName) -> 
         Statement::Query(QueryPlan { plan, shared, .. }) if shared.is_empty() => {
             LogicalPlanBuilder::from(plan).alias(reference).map_err(failure)
         }
-        _ => Err(Error::unsupported(format!("a view that reads a query at several places (\"{name}\") in the Table API"))),
+        _ => Err(Error::unsupported(format!(
+            "a view that reads a query at several places (\"{name}\") in the Table API"
+        ))),
     }
 }
 
 fn missing_table(catalog: &StatementCatalog<'_>, name: &TableName) -> Error {
     let known = catalog.table_names();
-    let hint = thalweg_planner::suggest::did_you_mean(&name.to_string(), known.iter().map(String::as_str));
+    let hint =
+        thalweg_planner::suggest::did_you_mean(&name.to_string(), known.iter().map(String::as_str));
     Error::catalog(Report::new(format!("the table \"{name}\" does not exist")).with_hint(hint))
 }
 
@@ -101,7 +109,12 @@ impl Relation {
     }
 
     /// Pairs of rows that fulfil all conditions.
-    pub fn join_on(self, right: Relation, join_type: JoinType, conditions: impl IntoIterator<Item = Expr>) -> Self {
+    pub fn join_on(
+        self,
+        right: Relation,
+        join_type: JoinType,
+        conditions: impl IntoIterator<Item = Expr>,
+    ) -> Self {
         let conditions: Vec<Expr> = conditions.into_iter().collect();
         self.with(right, |left, right| left.join_on(right, join_type, conditions))
     }
@@ -156,7 +169,10 @@ impl Relation {
     }
 
     /// The next step, unless one before it failed.
-    pub(super) fn then(self, step: impl FnOnce(LogicalPlanBuilder) -> PlanResult<LogicalPlanBuilder>) -> Self {
+    pub(super) fn then(
+        self,
+        step: impl FnOnce(LogicalPlanBuilder) -> PlanResult<LogicalPlanBuilder>,
+    ) -> Self {
         let builder = self.builder.and_then(|builder| step(builder).map_err(failure));
         Relation { session: self.session, builder }
     }
@@ -175,7 +191,12 @@ impl Relation {
 
 /// An error of building a plan; the plan builder's own words are about the user's columns and types.
 fn failure(error: DataFusionError) -> Error {
-    Error::statement(error.strip_backtrace().replace("Error during planning: ", "").replace("Schema error: ", ""))
+    Error::statement(
+        error
+            .strip_backtrace()
+            .replace("Error during planning: ", "")
+            .replace("Schema error: ", ""),
+    )
 }
 
 fn planner_failure(error: PlannerError) -> Error {
@@ -196,7 +217,10 @@ mod tests {
 
     fn session() -> Session {
         let session = Session::new();
-        let fields = vec![Field::new("k", DataType::Int64, true), Field::new("name", DataType::Utf8View, true)];
+        let fields = vec![
+            Field::new("k", DataType::Int64, true),
+            Field::new("name", DataType::Utf8View, true),
+        ];
         let columns: Vec<arrow::array::ArrayRef> = vec![
             Arc::new(Int64Array::from(vec![1, 2, 2])),
             Arc::new(StringViewArray::from(vec!["a", "b", "c"])),
@@ -211,23 +235,37 @@ mod tests {
     fn assert_like_sql(relation: &Relation, sql: &str) {
         let planner = relation.session.planner();
         let parsed = planner.parse(sql).unwrap();
-        let planned = relation.session.with_catalog(|catalog| planner.plan(&parsed[0], catalog)).unwrap();
+        let planned =
+            relation.session.with_catalog(|catalog| planner.plan(&parsed[0], catalog)).unwrap();
         let Statement::Query(expected) = planned else { panic!("{sql} is a query") };
         let built = relation.query_plan().unwrap();
-        assert_eq!(built.plan.display_indent().to_string(), expected.plan.display_indent().to_string());
+        assert_eq!(
+            built.plan.display_indent().to_string(),
+            expected.plan.display_indent().to_string()
+        );
     }
 
     #[test]
     fn filters_projections_and_limits() {
-        let relation = session().table("t").filter(col("k").gt(lit(1_i64))).select([col("name").alias("n")]).limit(2);
+        let relation = session()
+            .table("t")
+            .filter(col("k").gt(lit(1_i64)))
+            .select([col("name").alias("n")])
+            .limit(2);
         assert_like_sql(&relation, "SELECT name AS n FROM t WHERE k > 1 LIMIT 2");
     }
 
     #[test]
     fn groups_and_orders() {
-        let grouped = session().table("t").group_by([col("k")]).agg([sum(col("k")).alias("s"), count(col("name")).alias("c")]);
+        let grouped = session()
+            .table("t")
+            .group_by([col("k")])
+            .agg([sum(col("k")).alias("s"), count(col("name")).alias("c")]);
         let relation = grouped.order_by([col("s").sort(false, true)]);
-        assert_like_sql(&relation, "SELECT k, sum(k) AS s, count(name) AS c FROM t GROUP BY k ORDER BY s DESC NULLS FIRST");
+        assert_like_sql(
+            &relation,
+            "SELECT k, sum(k) AS s, count(name) AS c FROM t GROUP BY k ORDER BY s DESC NULLS FIRST",
+        );
     }
 
     #[test]
@@ -240,7 +278,11 @@ mod tests {
         assert_like_sql(&relation, "SELECT t.name, u.k FROM t JOIN u ON t.k = u.k");
         let relation = session
             .table("t")
-            .join_on(session.table("u"), JoinType::Left, [col("t.k").eq(col("u.k")), col("u.name").eq(lit("a"))])
+            .join_on(
+                session.table("u"),
+                JoinType::Left,
+                [col("t.k").eq(col("u.k")), col("u.name").eq(lit("a"))],
+            )
             .select([col("t.k")]);
         assert_like_sql(&relation, "SELECT t.k FROM t LEFT JOIN u ON t.k = u.k AND u.name = 'a'");
     }
@@ -249,7 +291,10 @@ mod tests {
     fn sets() {
         let session = session();
         let keys = || session.table("t").select([col("k")]);
-        assert_like_sql(&keys().union_all(keys()).distinct(), "SELECT DISTINCT k FROM (SELECT k FROM t UNION ALL SELECT k FROM t)");
+        assert_like_sql(
+            &keys().union_all(keys()).distinct(),
+            "SELECT DISTINCT k FROM (SELECT k FROM t UNION ALL SELECT k FROM t)",
+        );
     }
 
     #[test]

@@ -41,9 +41,13 @@ impl Listings<'_> {
 
     fn tables(&self) -> Result<RecordBatch> {
         let entries = self.catalog.entries();
-        let mut rows: Vec<[&str; 4]> =
-            entries.iter().map(|(schema, name, entry)| [CATALOG_NAME, schema, name, entry.kind()]).collect();
-        rows.extend(INFORMATION_TABLES.iter().map(|name| [CATALOG_NAME, INFORMATION_SCHEMA, name, "VIEW"]));
+        let mut rows: Vec<[&str; 4]> = entries
+            .iter()
+            .map(|(schema, name, entry)| [CATALOG_NAME, schema, name, entry.kind()])
+            .collect();
+        rows.extend(
+            INFORMATION_TABLES.iter().map(|name| [CATALOG_NAME, INFORMATION_SCHEMA, name, "VIEW"]),
+        );
         texts(["table_catalog", "table_schema", "table_name", "table_type"], &rows)
     }
 
@@ -53,17 +57,36 @@ impl Listings<'_> {
         let fields = || {
             let numbered = entries.iter().zip(&schemas);
             numbered.flat_map(|((schema, table, _), fields)| {
-                fields.fields().iter().enumerate().map(move |(at, field)| (schema, table, at as i64 + 1, field))
+                fields
+                    .fields()
+                    .iter()
+                    .enumerate()
+                    .map(move |(at, field)| (schema, table, at as i64 + 1, field))
             })
         };
-        let types: Vec<String> = fields().map(|(_, _, _, field)| sql_type_name(field.data_type())).collect();
+        let types: Vec<String> =
+            fields().map(|(_, _, _, field)| sql_type_name(field.data_type())).collect();
         let rows: Vec<[&str; 6]> = fields()
             .zip(&types)
             .map(|((schema, table, _, field), data_type)| {
-                [CATALOG_NAME, schema.as_str(), table.as_str(), field.name().as_str(), yes_no(field), data_type.as_str()]
+                [
+                    CATALOG_NAME,
+                    schema.as_str(),
+                    table.as_str(),
+                    field.name().as_str(),
+                    yes_no(field),
+                    data_type.as_str(),
+                ]
             })
             .collect();
-        let names = ["table_catalog", "table_schema", "table_name", "column_name", "is_nullable", "data_type"];
+        let names = [
+            "table_catalog",
+            "table_schema",
+            "table_name",
+            "column_name",
+            "is_nullable",
+            "data_type",
+        ];
         let mut columns = text_columns(names, &rows);
         let ordinals: ArrayRef = Arc::new(fields().map(|(_, _, at, _)| at).collect::<Int64Array>());
         columns.insert(4, ("ordinal_position", ordinals));
@@ -72,7 +95,8 @@ impl Listings<'_> {
 
     fn schemata(&self) -> Result<RecordBatch> {
         let schemas = self.catalog.schemas();
-        let rows: Vec<[&str; 2]> = schemas.iter().map(|schema| [CATALOG_NAME, schema.as_str()]).collect();
+        let rows: Vec<[&str; 2]> =
+            schemas.iter().map(|schema| [CATALOG_NAME, schema.as_str()]).collect();
         texts(["catalog_name", "schema_name"], &rows)
     }
 
@@ -92,15 +116,18 @@ impl Listings<'_> {
 
     fn routines(&self) -> Result<RecordBatch> {
         let names = self.functions.names();
-        let rows: Vec<[&str; 4]> =
-            names.iter().map(|(name, kind)| [CATALOG_NAME, "public", name.as_str(), kind_name(*kind)]).collect();
+        let rows: Vec<[&str; 4]> = names
+            .iter()
+            .map(|(name, kind)| [CATALOG_NAME, "public", name.as_str(), kind_name(*kind)])
+            .collect();
         texts(["routine_catalog", "routine_schema", "routine_name", "function_type"], &rows)
     }
 
     /// All settings, as SHOW ALL lists them.
     pub fn settings(&self) -> Result<RecordBatch> {
         let entries = self.settings.list();
-        let rows: Vec<[&str; 3]> = entries.iter().map(|e| [e.name, e.value.as_str(), e.description]).collect();
+        let rows: Vec<[&str; 3]> =
+            entries.iter().map(|e| [e.name, e.value.as_str(), e.description]).collect();
         texts(["name", "value", "description"], &rows)
     }
 
@@ -132,7 +159,8 @@ impl Listings<'_> {
     /// All functions, as SHOW FUNCTIONS lists them.
     pub fn functions(&self) -> Result<RecordBatch> {
         let names = self.functions.names();
-        let rows: Vec<[&str; 2]> = names.iter().map(|(name, kind)| [name.as_str(), kind_name(*kind)]).collect();
+        let rows: Vec<[&str; 2]> =
+            names.iter().map(|(name, kind)| [name.as_str(), kind_name(*kind)]).collect();
         texts(["function_name", "function_type"], &rows)
     }
 }
@@ -154,14 +182,20 @@ pub fn texts<const N: usize>(names: [&str; N], rows: &[[&str; N]]) -> Result<Rec
     batch(text_columns(names, rows))
 }
 
-fn text_columns<'a, const N: usize>(names: [&'a str; N], rows: &[[&str; N]]) -> Vec<(&'a str, ArrayRef)> {
-    let column = |at: usize| -> ArrayRef { Arc::new(StringViewArray::from_iter_values(rows.iter().map(|row| row[at]))) };
+fn text_columns<'a, const N: usize>(
+    names: [&'a str; N],
+    rows: &[[&str; N]],
+) -> Vec<(&'a str, ArrayRef)> {
+    let column = |at: usize| -> ArrayRef {
+        Arc::new(StringViewArray::from_iter_values(rows.iter().map(|row| row[at])))
+    };
     names.into_iter().enumerate().map(|(at, name)| (name, column(at))).collect()
 }
 
 fn batch(columns: Vec<(&str, ArrayRef)>) -> Result<RecordBatch> {
     let field = |name: &str, data_type: &DataType| Field::new(name, data_type.clone(), false);
-    let fields: Vec<Field> = columns.iter().map(|(name, array)| field(name, array.data_type())).collect();
+    let fields: Vec<Field> =
+        columns.iter().map(|(name, array)| field(name, array.data_type())).collect();
     let arrays = columns.into_iter().map(|(_, array)| array).collect();
     Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)?)
 }

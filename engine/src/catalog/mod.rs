@@ -8,11 +8,14 @@ mod table;
 mod table_functions;
 mod type_name;
 
-pub use store::{CATALOG_NAME, DEFAULT_SCHEMA, Entry, INFORMATION_SCHEMA, OnConflict, TEMPORARY_SCHEMA, TableCatalog};
+pub use store::{
+    CATALOG_NAME, DEFAULT_SCHEMA, Entry, INFORMATION_SCHEMA, OnConflict, TEMPORARY_SCHEMA,
+    TableCatalog,
+};
 pub use table::{EngineTable, Table};
 pub use type_name::sql_type_name;
 
 pub(crate) use listing::{Listings, describe, texts};
 pub(crate) use resolve::StatementCatalog;
-pub(crate) use table_functions::set_option;
 pub(crate) use statistics::EngineStatistics;
+pub(crate) use table_functions::{set_option, unknown_option};

@@ -46,7 +46,9 @@ impl Catalog for StatementCatalog<'_> {
             return self.information_table(&name.table);
         }
         Ok(match self.listings.catalog.get(name) {
-            Some(Entry::Table { table, defaults, .. }) => Some(EngineTable::with_defaults(table, defaults)),
+            Some(Entry::Table { table, defaults, .. }) => {
+                Some(EngineTable::with_defaults(table, defaults))
+            }
             Some(Entry::View { .. }) | None => None,
         })
     }
@@ -62,7 +64,8 @@ impl Catalog for StatementCatalog<'_> {
         if let Some(found) = self.paths.lock().get(path) {
             return Ok(found.clone());
         }
-        let table = FileTable::discover(&[path.to_string()], None, &Default::default()).map_err(planner_error)?;
+        let table = FileTable::discover(&[path.to_string()], None, &Default::default())
+            .map_err(planner_error)?;
         let table = EngineTable::new(Arc::new(table));
         self.paths.lock().insert(path.to_string(), table.clone());
         Ok(table)
@@ -74,7 +77,11 @@ impl Catalog for StatementCatalog<'_> {
         names
     }
 
-    fn table_function(&self, name: &str, args: &[Expr]) -> PlannerResult<Option<Arc<dyn TableSource>>> {
+    fn table_function(
+        &self,
+        name: &str,
+        args: &[Expr],
+    ) -> PlannerResult<Option<Arc<dyn TableSource>>> {
         let table = table_functions::table(name, args).map_err(planner_error)?;
         Ok(table.map(|table: Arc<dyn Table>| EngineTable::new(table) as Arc<dyn TableSource>))
     }

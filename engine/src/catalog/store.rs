@@ -105,7 +105,8 @@ pub struct TableCatalog {
 
 impl Default for TableCatalog {
     fn default() -> Self {
-        let schemas = [DEFAULT_SCHEMA, TEMPORARY_SCHEMA].map(|name| (name.to_string(), Entries::new()));
+        let schemas =
+            [DEFAULT_SCHEMA, TEMPORARY_SCHEMA].map(|name| (name.to_string(), Entries::new()));
         TableCatalog { schemas: RwLock::new(BTreeMap::from(schemas)) }
     }
 }
@@ -117,7 +118,9 @@ impl TableCatalog {
             return None;
         }
         let schemas = self.schemas.read();
-        let find = |schema: &str| schemas.get(schema).and_then(|entries| entries.get(&name.table)).cloned();
+        let find = |schema: &str| {
+            schemas.get(schema).and_then(|entries| entries.get(&name.table)).cloned()
+        };
         match &name.schema {
             Some(schema) => find(schema),
             None => find(TEMPORARY_SCHEMA).or_else(|| find(DEFAULT_SCHEMA)),
@@ -125,7 +128,13 @@ impl TableCatalog {
     }
 
     /// Stores an entry; false when the name was taken and is kept.
-    pub fn create(&self, name: &TableName, entry: Entry, temporary: bool, conflict: OnConflict) -> Result<bool> {
+    pub fn create(
+        &self,
+        name: &TableName,
+        entry: Entry,
+        temporary: bool,
+        conflict: OnConflict,
+    ) -> Result<bool> {
         let schema = schema_for_creation(name, temporary)?;
         let mut schemas = self.schemas.write();
         let known: Vec<String> = schemas.keys().cloned().collect();
@@ -136,7 +145,10 @@ impl TableCatalog {
                 OnConflict::Keep => return Ok(false),
                 OnConflict::Replace if there.drop_kind() == entry.drop_kind() => {}
                 OnConflict::Replace => {
-                    return Err(failure(format!("\"{name}\" is a {what}"), format!("DROP {} it first.", what.to_uppercase())));
+                    return Err(failure(
+                        format!("\"{name}\" is a {what}"),
+                        format!("DROP {} it first.", what.to_uppercase()),
+                    ));
                 }
                 OnConflict::Fail => {
                     let hint = "CREATE OR REPLACE replaces it, CREATE … IF NOT EXISTS keeps it.";
@@ -171,7 +183,9 @@ impl TableCatalog {
             Some(schema) => vec![schema.as_str()],
             None => vec![TEMPORARY_SCHEMA, DEFAULT_SCHEMA],
         };
-        Ok(candidates.iter().any(|s| schemas.get_mut(*s).is_some_and(|entries| entries.remove(&name.table).is_some())))
+        Ok(candidates.iter().any(|s| {
+            schemas.get_mut(*s).is_some_and(|entries| entries.remove(&name.table).is_some())
+        }))
     }
 
     /// Creates a schema; false when there is one and it is kept.
@@ -179,7 +193,11 @@ impl TableCatalog {
         let mut schemas = self.schemas.write();
         if name == INFORMATION_SCHEMA || schemas.contains_key(name) {
             let hint = "CREATE SCHEMA IF NOT EXISTS keeps it.";
-            return if if_not_exists { Ok(false) } else { Err(failure(format!("the schema \"{name}\" already exists"), hint)) };
+            return if if_not_exists {
+                Ok(false)
+            } else {
+                Err(failure(format!("the schema \"{name}\" already exists"), hint))
+            };
         }
         schemas.insert(name.to_string(), Entries::new());
         Ok(true)
@@ -188,7 +206,9 @@ impl TableCatalog {
     /// Drops an empty schema of the user's; false when there is none and that is no error.
     pub fn drop_schema(&self, name: &str, if_exists: bool) -> Result<bool> {
         if [DEFAULT_SCHEMA, TEMPORARY_SCHEMA, INFORMATION_SCHEMA].contains(&name) {
-            return Err(Error::catalog(Report::new(format!("the schema \"{name}\" cannot be dropped"))));
+            return Err(Error::catalog(Report::new(format!(
+                "the schema \"{name}\" cannot be dropped"
+            ))));
         }
         let mut schemas = self.schemas.write();
         match schemas.get(name) {
@@ -217,7 +237,8 @@ impl TableCatalog {
     pub fn entries(&self) -> Vec<(String, String, Entry)> {
         let schemas = self.schemas.read();
         let of = |(schema, entries): (&String, &Entries)| {
-            let triple = |(name, entry): (&String, &Entry)| (schema.clone(), name.clone(), entry.clone());
+            let triple =
+                |(name, entry): (&String, &Entry)| (schema.clone(), name.clone(), entry.clone());
             entries.iter().map(triple).collect::<Vec<_>>()
         };
         schemas.iter().flat_map(of).collect()
@@ -255,7 +276,9 @@ fn missing_schema(name: &str, known: &[String]) -> Error {
 /// The schema that a new entry goes to.
 fn schema_for_creation(name: &TableName, temporary: bool) -> Result<&str> {
     if let Some(catalog) = name.catalog.as_deref().filter(|catalog| *catalog != CATALOG_NAME) {
-        return Err(Error::catalog(Report::new(format!("the catalog \"{catalog}\" does not exist"))));
+        return Err(Error::catalog(Report::new(format!(
+            "the catalog \"{catalog}\" does not exist"
+        ))));
     }
     match (name.schema.as_deref(), temporary) {
         (None | Some(TEMPORARY_SCHEMA), true) => Ok(TEMPORARY_SCHEMA),
@@ -263,9 +286,9 @@ fn schema_for_creation(name: &TableName, temporary: bool) -> Result<&str> {
             let message = format!("a temporary table or view cannot be in the schema \"{schema}\"");
             Err(Error::catalog(Report::new(message)))
         }
-        (Some(INFORMATION_SCHEMA), false) => {
-            Err(Error::catalog(Report::new(format!("the schema \"{INFORMATION_SCHEMA}\" cannot be written to"))))
-        }
+        (Some(INFORMATION_SCHEMA), false) => Err(Error::catalog(Report::new(format!(
+            "the schema \"{INFORMATION_SCHEMA}\" cannot be written to"
+        )))),
         (schema, false) => Ok(schema.unwrap_or(DEFAULT_SCHEMA)),
     }
 }
@@ -301,7 +324,13 @@ mod tests {
         let catalog = TableCatalog::default();
         let name = TableName::bare("v");
         catalog.create(&name, view("a"), false, OnConflict::Fail).unwrap();
-        assert!(catalog.create(&name, view("b"), false, OnConflict::Fail).unwrap_err().to_string().contains("already exists"));
+        assert!(
+            catalog
+                .create(&name, view("b"), false, OnConflict::Fail)
+                .unwrap_err()
+                .to_string()
+                .contains("already exists")
+        );
         assert!(!catalog.create(&name, view("b"), false, OnConflict::Keep).unwrap());
         assert_eq!(sql_of(&catalog, &name).as_deref(), Some("a"));
         assert!(catalog.create(&name, view("b"), false, OnConflict::Replace).unwrap());
@@ -314,8 +343,12 @@ mod tests {
         let name = TableName::bare("orders");
         catalog.create(&name, view("a"), false, OnConflict::Fail).unwrap();
         let error = catalog.drop_entry(DropKind::Table, &name, false).unwrap_err();
-        assert_eq!(error.to_string(), "\"orders\" is a view, not a table\nHINT: DROP VIEW drops it.");
-        let error = catalog.drop_entry(DropKind::View, &TableName::bare("ordres"), false).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "\"orders\" is a view, not a table\nHINT: DROP VIEW drops it."
+        );
+        let error =
+            catalog.drop_entry(DropKind::View, &TableName::bare("ordres"), false).unwrap_err();
         assert_eq!(error.hint(), Some("did you mean \"orders\"?"));
         assert!(!catalog.drop_entry(DropKind::View, &TableName::bare("ordres"), true).unwrap());
     }
@@ -323,7 +356,11 @@ mod tests {
     #[test]
     fn schemas_are_created_and_dropped_when_empty() {
         let catalog = TableCatalog::default();
-        assert!(catalog.create(&TableName::partial("s", "v"), view("a"), false, OnConflict::Fail).is_err());
+        assert!(
+            catalog
+                .create(&TableName::partial("s", "v"), view("a"), false, OnConflict::Fail)
+                .is_err()
+        );
         catalog.create_schema("s", false).unwrap();
         assert!(catalog.create_schema("s", false).is_err());
         assert!(!catalog.create_schema("s", true).unwrap());

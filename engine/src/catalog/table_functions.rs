@@ -38,12 +38,17 @@ fn files(name: &str, format: FileFormat, args: &[Expr]) -> Result<Arc<dyn Table>
 
 /// Sets an option of a file table; an unknown one is an error with a suggestion.
 pub(crate) fn set_option(options: &mut FileOptions, key: &str, value: &str) -> Result<()> {
-    if options.set(key, value)? {
-        return Ok(());
+    match options.set(key, value)? {
+        true => Ok(()),
+        false => Err(unknown_option(key, &FileOptions::KEYS)),
     }
-    let known = format!("The options are: {}.", FileOptions::KEYS.join(", "));
-    let hint = suggest::did_you_mean(key, FileOptions::KEYS).or(Some(known));
-    Err(Error::catalog(Report::new(format!("unknown option \"{key}\"")).with_hint(hint)))
+}
+
+/// An option that is none of the known ones.
+pub(crate) fn unknown_option(key: &str, known: &[&str]) -> Error {
+    let all = format!("The options are: {}.", known.join(", "));
+    let hint = suggest::did_you_mean(key, known.iter().copied()).or(Some(all));
+    Error::catalog(Report::new(format!("unknown option \"{key}\"")).with_hint(hint))
 }
 
 fn text_of(name: &str, arg: &Expr) -> Result<String> {

@@ -22,7 +22,10 @@ pub fn sql_type_name(data_type: &DataType) -> String {
         DataType::Timestamp(unit, zone) => return timestamp_name(*unit, zone.is_some()),
         DataType::Duration(_) | DataType::Interval(_) => "INTERVAL",
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => "VARCHAR",
-        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => "BYTEA",
+        DataType::Binary
+        | DataType::LargeBinary
+        | DataType::BinaryView
+        | DataType::FixedSizeBinary(_) => "BYTEA",
         DataType::Decimal32(precision, scale)
         | DataType::Decimal64(precision, scale)
         | DataType::Decimal128(precision, scale)
@@ -31,7 +34,9 @@ pub fn sql_type_name(data_type: &DataType) -> String {
         | DataType::LargeList(item)
         | DataType::ListView(item)
         | DataType::LargeListView(item) => return format!("{}[]", sql_type_name(item.data_type())),
-        DataType::FixedSizeList(item, size) => return format!("{}[{size}]", sql_type_name(item.data_type())),
+        DataType::FixedSizeList(item, size) => {
+            return format!("{}[{size}]", sql_type_name(item.data_type()));
+        }
         DataType::Struct(fields) => {
             let part = |name: &str, part: &DataType| format!("{name} {}", sql_type_name(part));
             let parts: Vec<String> = fields.iter().map(|f| part(f.name(), f.data_type())).collect();
@@ -59,7 +64,11 @@ fn timestamp_name(unit: TimeUnit, zoned: bool) -> String {
 fn map_name(entries: &DataType) -> String {
     match entries {
         DataType::Struct(fields) if fields.len() == 2 => {
-            format!("MAP({}, {})", sql_type_name(fields[0].data_type()), sql_type_name(fields[1].data_type()))
+            format!(
+                "MAP({}, {})",
+                sql_type_name(fields[0].data_type()),
+                sql_type_name(fields[1].data_type())
+            )
         }
         other => format!("MAP({})", sql_type_name(other)),
     }
@@ -76,7 +85,10 @@ mod tests {
         let list = DataType::List(Arc::new(Field::new("item", DataType::Decimal128(10, 2), true)));
         assert_eq!(sql_type_name(&list), "DECIMAL(10,2)[]");
         let fields = vec![Field::new("a", DataType::Int64, true), Field::new("b", list, true)];
-        assert_eq!(sql_type_name(&DataType::Struct(fields.into())), "STRUCT(a BIGINT, b DECIMAL(10,2)[])");
+        assert_eq!(
+            sql_type_name(&DataType::Struct(fields.into())),
+            "STRUCT(a BIGINT, b DECIMAL(10,2)[])"
+        );
     }
 
     #[test]

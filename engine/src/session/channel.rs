@@ -145,7 +145,11 @@ struct ResultWriter {
 }
 
 impl SinkWriter for ResultWriter {
-    fn write(&mut self, batch: Batch, cx: &mut OperatorContext<'_>) -> Result<SinkPoll, RuntimeError> {
+    fn write(
+        &mut self,
+        batch: Batch,
+        cx: &mut OperatorContext<'_>,
+    ) -> Result<SinkPoll, RuntimeError> {
         Ok(self.channel.send(batch, cx.waker))
     }
 
@@ -167,7 +171,10 @@ mod tests {
     fn a_full_channel_refuses_until_it_is_read() {
         let channel = Arc::<ResultChannel>::default();
         let waker = Waker::noop();
-        assert!(matches!(channel.send(batch(1 << 20), waker), SinkPoll::Ready), "one batch may be larger");
+        assert!(
+            matches!(channel.send(batch(1 << 20), waker), SinkPoll::Ready),
+            "one batch may be larger"
+        );
         assert!(matches!(channel.send(batch(1), waker), SinkPoll::Full(_)));
         assert!(matches!(channel.receive(waker), Received::Batch(_)));
         assert!(matches!(channel.send(batch(1), waker), SinkPoll::Ready));

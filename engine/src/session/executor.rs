@@ -2,7 +2,6 @@
 //!
 //! Threads start with the first query, and anew when the setting `threads` changes; running jobs keep theirs.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
@@ -58,11 +57,6 @@ impl Executor {
         })
     }
 
-    /// The memory budget.
-    pub(crate) fn memory(&self) -> &Arc<MemoryManager> {
-        &self.memory
-    }
-
     /// Offers a function to jobs that start from now on.
     pub(crate) fn add_function(&self, function: Arc<ScalarUDF>) {
         self.functions.lock().push(function);
@@ -81,8 +75,11 @@ impl Executor {
     ) -> Result<Execution> {
         let (id, channel) = self.channels.open();
         let reader = Reader { id, channel, channels: self.channels.clone() };
-        let sink = SinkSpec { sink: RESULT_SINK.to_string(), options: serde_json::json!({ "channel": id }) };
-        let job = self.submit(plan, sink, settings, token)?;
+        let sink = SinkSpec {
+            sink: RESULT_SINK.to_string(),
+            options: serde_json::json!({ "channel": id }),
+        };
+        let job = self.submit(plan, sink, false, settings, token)?;
         let mut ended = job.ended().boxed();
         // The channel itself is what a job's end wakes; it hands on to whoever reads then.
         let waker = Waker::from(reader.channel.clone());
@@ -90,23 +87,29 @@ impl Executor {
         Ok(Execution { schema, reader, job, _ended: ended })
     }
 
-    /// Runs a plan into a sink of its own, to the end.
+    /// Runs a plan into a sink of its own, to the end; a parallel sink may have several writers.
     pub(crate) async fn run(
         &self,
         plan: &PhysicalPlan,
         sink: SinkSpec,
+        parallel: bool,
         settings: &Settings,
         token: &CancellationToken,
-    ) -> Result<Arc<JobHandle>> {
-        let job = self.submit(plan, sink, settings, token)?;
-        job.ended().await?;
-        Ok(job)
+    ) -> Result<()> {
+        let job = self.submit(plan, sink, parallel, settings, token)?;
+        Ok(job.ended().await?)
+    }
+
+    /// A number that no other call gives, as good as surely.
+    pub(crate) fn random_u64(&self) -> u64 {
+        self.env.random_u64()
     }
 
     fn submit(
         &self,
         plan: &PhysicalPlan,
         sink: SinkSpec,
+        parallel_sink: bool,
         settings: &Settings,
         token: &CancellationToken,
     ) -> Result<Arc<JobHandle>> {
@@ -114,12 +117,13 @@ impl Executor {
             return Err(Error::Cancelled);
         }
         let (threads, batch_rows) = (settings.threads(), settings.batch_rows());
-        let options = LowerOptions { threads, batch_rows, sink, parallel_sink: false };
+        let options = LowerOptions { threads, batch_rows, sink, parallel_sink };
         let graph = with_deep_stack(|| lower(plan, &options)).map_err(deep_stack_failure)??;
-        self.memory.set_limit(settings.memory_limit().and_then(|b| usize::try_from(b).ok()).unwrap_or(usize::MAX));
+        let limit = settings.memory_limit().and_then(|bytes| usize::try_from(bytes).ok());
+        self.memory.set_limit(limit.unwrap_or(usize::MAX));
         let jobs = self.jobs(threads)?;
-        let job = jobs.submit(graph, JobOptions { batch_rows, ..JobOptions::default() })?;
-        let job = Arc::new(job);
+        let options = JobOptions { batch_rows, ..JobOptions::default() };
+        let job = Arc::new(jobs.submit(graph, options)?);
         token.attach(&job);
         Ok(job)
     }
@@ -137,11 +141,13 @@ impl Executor {
 
     fn services(&self) -> Services {
         let result: Arc<dyn SinkConnector> = self.channels.clone();
-        let sinks = HashMap::from([(RESULT_SINK.to_string(), result)]);
+        let mut sinks = connectors::sinks();
+        sinks.insert(RESULT_SINK.to_string(), result);
         Services {
             env: self.env.clone(),
             memory: self.memory.clone(),
-            functions: FunctionRegistry::built_in().with_scalar(self.functions.lock().iter().cloned()),
+            functions: FunctionRegistry::built_in()
+                .with_scalar(self.functions.lock().iter().cloned()),
             sources: connectors::sources(),
             sinks,
         }

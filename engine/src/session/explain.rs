@@ -25,7 +25,11 @@ pub(super) struct Options {
 }
 
 /// The frame of EXPLAIN: one column, a row a line; the JSON form is one row.
-pub(super) async fn frame(cx: &StatementContext<'_>, statement: Statement, options: Options) -> Result<Frame> {
+pub(super) async fn frame(
+    cx: &StatementContext<'_>,
+    statement: Statement,
+    options: Options,
+) -> Result<Frame> {
     let query = explained(statement)?;
     let plan = physical_plan(&query, &cx.settings)?;
     let actual = if options.analyze { Some(measure(cx, &query, &plan).await?) } else { None };
@@ -71,7 +75,11 @@ fn lines(text: &str) -> Result<RecordBatch> {
 }
 
 /// Runs the query, throws its rows away, and tells what each plan node did.
-async fn measure(cx: &StatementContext<'_>, query: &QueryPlan, plan: &PhysicalPlan) -> Result<HashMap<u32, Actual>> {
+async fn measure(
+    cx: &StatementContext<'_>,
+    query: &QueryPlan,
+    plan: &PhysicalPlan,
+) -> Result<HashMap<u32, Actual>> {
     let executor = &cx.session.inner.executor;
     let mut execution = executor.start(plan, result_schema(query), &cx.settings, &cx.token)?;
     while let Some(batch) = poll_fn(|context| execution.poll_batch(context)).await {

@@ -26,7 +26,7 @@ use thalweg_planner::{ParsedStatement, Planner, PlannerError, PlannerOptions, Ta
 use crate::catalog::{Entry, OnConflict, Table, TableCatalog};
 use crate::connectors::{FileOptions, FileTable, MemoryTable};
 use crate::error::{Error, Report, Result};
-use crate::settings::{Settings, SettingEntry};
+use crate::settings::{SettingEntry, Settings};
 
 use executor::Executor;
 
@@ -82,7 +82,8 @@ impl Session {
         match script.next_statement()? {
             None => Ok(frame),
             Some(_) => Err(Error::Statement(Box::new(
-                Report::new("there is more than one statement").with_hint("execute runs several.".to_string()),
+                Report::new("there is more than one statement")
+                    .with_hint("execute runs several.".to_string()),
             ))),
         }
     }
@@ -90,24 +91,36 @@ impl Session {
     /// The statements of a text, to be run one by one.
     pub fn execute(&self, text: &str) -> Script {
         let (statements, error) = self.planner().parse_script(text);
-        Script { session: self.clone(), text: Arc::from(text), statements: statements.into(), error }
+        Script {
+            session: self.clone(),
+            text: Arc::from(text),
+            statements: statements.into(),
+            error,
+        }
     }
 
     /// Makes a table available under a name, replacing what has the name.
     pub fn register_table(&self, name: &str, table: Arc<dyn Table>) -> Result<()> {
         let entry = Entry::table(table);
-        self.inner.catalog.create(&TableName::bare(name), entry, false, OnConflict::Replace).map(|_| ())
+        self.inner
+            .catalog
+            .create(&TableName::bare(name), entry, false, OnConflict::Replace)
+            .map(|_| ())
     }
 
     /// Makes rows available under a name; all batches must have one schema, and there must be at least one.
     pub fn register_batches(&self, name: &str, batches: Vec<RecordBatch>) -> Result<()> {
         let Some(first) = batches.first() else {
-            return Err(Error::statement("a table needs at least one batch, which tells its columns"));
+            return Err(Error::statement(
+                "a table needs at least one batch, which tells its columns",
+            ));
         };
         let schema = first.schema();
         if let Some(other) = batches.iter().find(|batch| batch.schema() != schema) {
             let report = Report::new("the batches of a table have different columns");
-            return Err(Error::catalog(report.with_detail(format!("{schema} and {}", other.schema()))));
+            return Err(Error::catalog(
+                report.with_detail(format!("{schema} and {}", other.schema())),
+            ));
         }
         self.register_table(name, Arc::new(MemoryTable::new(schema, batches)))
     }
@@ -128,7 +141,9 @@ impl Session {
 
     /// Makes an aggregate function available to statements that are planned from now on.
     pub fn register_aggregate_function(&self, function: AggregateUDF) {
-        self.change_planner(|planner| planner.functions_mut().register_aggregate(Arc::new(function)));
+        self.change_planner(|planner| {
+            planner.functions_mut().register_aggregate(Arc::new(function))
+        });
     }
 
     /// Changes a setting, as `SET key = value` does.
@@ -151,7 +166,8 @@ impl Session {
         let entries = self.inner.catalog.entries();
         let wanted = |table: &str| name.is_none_or(|name| name.eq_ignore_ascii_case(table));
         if let Some(name) = name.filter(|_| !entries.iter().any(|(_, table, _)| wanted(table))) {
-            let hint = suggest::did_you_mean(name, entries.iter().map(|(_, table, _)| table.as_str()));
+            let hint =
+                suggest::did_you_mean(name, entries.iter().map(|(_, table, _)| table.as_str()));
             let report = Report::new(format!("the table or view \"{name}\" does not exist"));
             return Err(Error::catalog(report.with_hint(hint)));
         }
@@ -174,7 +190,10 @@ impl Session {
 
     /// The planner under the settings now; its functions are read in at first use.
     pub(crate) fn planner(&self) -> Planner {
-        let options = PlannerOptions { time_zone: self.settings_now().time_zone(), ..PlannerOptions::default() };
+        let options = PlannerOptions {
+            time_zone: self.settings_now().time_zone(),
+            ..PlannerOptions::default()
+        };
         let mut planner = self.inner.planner.lock();
         match planner.as_ref() {
             Some(planner) if *planner.options() == options => planner.clone(),

@@ -17,9 +17,15 @@ pub(crate) fn physical_plan(query: &QueryPlan, settings: &Settings) -> Result<Ph
         shared: query
             .shared
             .iter()
-            .map(|shared| SharedInput { id: shared.id.0 as u32, name: shared.name.clone(), plan: shared.plan.clone() })
+            .map(|shared| SharedInput {
+                id: shared.id.0 as u32,
+                name: shared.name.clone(),
+                plan: shared.plan.clone(),
+            })
             .collect(),
-        shared_id: Arc::new(|source| source.downcast_ref::<SharedSource>().map(|shared| shared.id().0 as u32)),
+        shared_id: Arc::new(|source| {
+            source.downcast_ref::<SharedSource>().map(|shared| shared.id().0 as u32)
+        }),
     };
     let options = OptimizerOptions {
         threads: settings.threads(),
@@ -30,14 +36,16 @@ pub(crate) fn physical_plan(query: &QueryPlan, settings: &Settings) -> Result<Ph
         ..OptimizerOptions::default()
     };
     let statistics = EngineStatistics { enabled: settings.use_statistics() };
-    let planned = with_deep_stack(|| optimize(input, &statistics, &options)).map_err(deep_stack_failure)?;
+    let planned =
+        with_deep_stack(|| optimize(input, &statistics, &options)).map_err(deep_stack_failure)?;
     Ok(planned?)
 }
 
 /// The columns of a query's result as users see them. What the planner proves never to be NULL is not promised.
 pub(crate) fn result_schema(query: &QueryPlan) -> SchemaRef {
     let fields = query.plan.schema().fields().iter().zip(&query.names);
-    let fields: Vec<Field> = fields.map(|(f, name)| Field::new(name, f.data_type().clone(), true)).collect();
+    let fields: Vec<Field> =
+        fields.map(|(f, name)| Field::new(name, f.data_type().clone(), true)).collect();
     Arc::new(Schema::new(fields))
 }
 

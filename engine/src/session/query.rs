@@ -10,6 +10,10 @@ use crate::error::Result;
 /// The frame of a query.
 pub(super) fn frame(cx: &StatementContext<'_>, plan: QueryPlan) -> Result<Frame> {
     let physical = physical_plan(&plan, &cx.settings)?;
-    let query = Query { plan: physical, executor: cx.session.inner.executor.clone(), settings: cx.settings.clone() };
+    let query = Query {
+        plan: physical,
+        executor: cx.session.inner.executor.clone(),
+        settings: cx.settings.clone(),
+    };
     Ok(Frame::of_query(result_schema(&plan), query, cx.token.clone()))
 }

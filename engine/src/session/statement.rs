@@ -1,14 +1,16 @@
 //! Running one statement: planning it and obeying it. The `match` here only dispatches.
 
-
 use thalweg_planner::{
-    CreateView, DescribeTarget, DropKind, Parameter, ParsedStatement, QueryPlan, ShowKind, Statement, TableName, ViewDefinition, suggest,
+    CreateView, DescribeTarget, DropKind, Parameter, ParsedStatement, QueryPlan, ShowKind,
+    Statement, TableName, ViewDefinition, suggest,
 };
 
 use super::cancellation::CancellationToken;
 use super::frame::Frame;
 use super::{Session, explain, query, write};
-use crate::catalog::{CATALOG_NAME, Entry, Listings, OnConflict, StatementCatalog, describe, texts};
+use crate::catalog::{
+    CATALOG_NAME, Entry, Listings, OnConflict, StatementCatalog, describe, texts,
+};
 use crate::error::{Error, Report, Result};
 use crate::settings::Settings;
 
@@ -37,11 +39,20 @@ impl Session {
     pub(crate) fn with_catalog<T>(&self, plan: impl FnOnce(&StatementCatalog<'_>) -> T) -> T {
         let (planner, settings) = (self.planner(), self.settings_now());
         let functions = planner.functions();
-        plan(&StatementCatalog::new(Listings { catalog: self.catalog(), settings: &settings, functions }))
+        plan(&StatementCatalog::new(Listings {
+            catalog: self.catalog(),
+            settings: &settings,
+            functions,
+        }))
     }
 
     fn statement_context<'a>(&'a self, sql: &'a str) -> StatementContext<'a> {
-        StatementContext { session: self, settings: self.settings_now(), token: self.inner.running.token(), sql }
+        StatementContext {
+            session: self,
+            settings: self.settings_now(),
+            token: self.inner.running.token(),
+            sql,
+        }
     }
 }
 
@@ -58,7 +69,11 @@ impl StatementContext<'_> {
 
     fn listed<T>(&self, list: impl FnOnce(&Listings<'_>) -> T) -> T {
         let planner = self.session.planner();
-        list(&Listings { catalog: self.session.catalog(), settings: &self.settings, functions: planner.functions() })
+        list(&Listings {
+            catalog: self.session.catalog(),
+            settings: &self.settings,
+            functions: planner.functions(),
+        })
     }
 }
 
@@ -79,9 +94,9 @@ async fn run(cx: &StatementContext<'_>, statement: Statement) -> Result<Frame> {
         Statement::Set { key, value } => cx.session.set(&key, &value).map(|()| Frame::empty()),
         Statement::Reset { key } => reset(cx, key),
         Statement::Show(kind) => show(cx, kind),
-        Statement::Describe(DescribeTarget::Table { schema, .. } | DescribeTarget::Query { schema }) => {
-            describe(&schema).map(Frame::of_batch)
-        }
+        Statement::Describe(
+            DescribeTarget::Table { schema, .. } | DescribeTarget::Query { schema },
+        ) => describe(&schema).map(Frame::of_batch),
         Statement::Drop { kind, names, if_exists } => drop_objects(cx, kind, &names, if_exists),
         Statement::Prepare { name, statement } => prepare(cx, name, *statement),
         Statement::Execute { name, parameters } => execute(cx, &name, &parameters).await,
@@ -91,7 +106,11 @@ async fn run(cx: &StatementContext<'_>, statement: Statement) -> Result<Frame> {
 
 fn create_view(cx: &StatementContext<'_>, create: CreateView) -> Result<Frame> {
     let CreateView { name, sql, columns, schema, or_replace, if_not_exists, temporary } = create;
-    let entry = Entry::View { definition: ViewDefinition { sql, columns }, schema, sql: statement_text(cx) };
+    let entry = Entry::View {
+        definition: ViewDefinition { sql, columns },
+        schema,
+        sql: statement_text(cx),
+    };
     cx.session.catalog().create(&name, entry, temporary, on_conflict(or_replace, if_not_exists))?;
     Ok(Frame::empty())
 }
@@ -131,9 +150,14 @@ fn show(cx: &StatementContext<'_>, kind: ShowKind) -> Result<Frame> {
         ShowKind::Create(name) => {
             let entry = entry(cx, &name)?;
             let Some(sql) = entry.sql() else {
-                return Err(Error::catalog(Report::new(format!("\"{name}\" was not created by a statement"))));
+                return Err(Error::catalog(Report::new(format!(
+                    "\"{name}\" was not created by a statement"
+                ))));
             };
-            texts(["table_catalog", "table_name", "create_statement"], &[[CATALOG_NAME, &name.to_string(), sql]])
+            texts(
+                ["table_catalog", "table_name", "create_statement"],
+                &[[CATALOG_NAME, &name.to_string(), sql]],
+            )
         }
     };
     batch.map(Frame::of_batch)
@@ -143,11 +167,18 @@ fn entry(cx: &StatementContext<'_>, name: &TableName) -> Result<Entry> {
     cx.session.catalog().get(name).ok_or_else(|| {
         let names = cx.session.catalog().names();
         let hint = suggest::did_you_mean(&name.to_string(), names.iter().map(String::as_str));
-        Error::catalog(Report::new(format!("the table or view \"{name}\" does not exist")).with_hint(hint))
+        Error::catalog(
+            Report::new(format!("the table or view \"{name}\" does not exist")).with_hint(hint),
+        )
     })
 }
 
-fn drop_objects(cx: &StatementContext<'_>, kind: DropKind, names: &[TableName], if_exists: bool) -> Result<Frame> {
+fn drop_objects(
+    cx: &StatementContext<'_>,
+    kind: DropKind,
+    names: &[TableName],
+    if_exists: bool,
+) -> Result<Frame> {
     let catalog = cx.session.catalog();
     for name in names {
         match kind {
@@ -188,5 +219,7 @@ fn deallocate(cx: &StatementContext<'_>, name: Option<String>) -> Result<Frame> 
 fn missing_prepared(cx: &StatementContext<'_>, name: &str) -> Error {
     let names: Vec<String> = cx.session.inner.prepared.lock().keys().cloned().collect();
     let hint = suggest::did_you_mean(name, names.iter().map(String::as_str));
-    Error::catalog(Report::new(format!("the prepared statement \"{name}\" does not exist")).with_hint(hint))
+    Error::catalog(
+        Report::new(format!("the prepared statement \"{name}\" does not exist")).with_hint(hint),
+    )
 }

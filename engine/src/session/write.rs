@@ -9,21 +9,35 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use thalweg_planner::{Copy, CreateExternalTable, CreateTable, Insert, QueryPlan};
+use thalweg_runtime::operators::sink::SinkSpec;
 
 use super::frame::Frame;
-use super::plan::physical_plan;
+use super::plan::{physical_plan, result_schema};
 use super::statement::{StatementContext, on_conflict, statement_text};
-use crate::catalog::{EngineTable, Entry, OnConflict, Table, set_option};
-use crate::connectors::{FileFormat, FileOptions, FileTable, MemoryTable};
+use crate::catalog::{EngineTable, Entry, OnConflict, Table, set_option, unknown_option};
+use crate::connectors::{
+    FILE_SINK, FileFormat, FileOptions, FileTable, FileWriteOptions, MemoryTable, RowCounter,
+};
 use crate::error::{Error, Report, Result};
 
 /// `CREATE TABLE`, with the rows of a query when there is one.
 pub(super) async fn create_table(cx: &StatementContext<'_>, create: CreateTable) -> Result<Frame> {
-    let CreateTable { name, if_not_exists, or_replace, temporary, schema, constraints, defaults, options, query } =
-        create;
+    let CreateTable {
+        name,
+        if_not_exists,
+        or_replace,
+        temporary,
+        schema,
+        constraints,
+        defaults,
+        options,
+        query,
+    } = create;
     if let Some((key, _)) = options.first() {
         let report = Report::new(format!("unknown option \"{key}\" of a table in memory"));
-        return Err(Error::catalog(report.with_hint("A connector is named by WITH ('connector' = '…').".to_string())));
+        return Err(Error::catalog(
+            report.with_hint("A connector is named by WITH ('connector' = '…').".to_string()),
+        ));
     }
     let conflict = on_conflict(or_replace, if_not_exists);
     let catalog = cx.session.catalog();
@@ -44,7 +58,10 @@ pub(super) async fn create_table(cx: &StatementContext<'_>, create: CreateTable)
 }
 
 /// `CREATE EXTERNAL TABLE`.
-pub(super) fn create_external_table(cx: &StatementContext<'_>, create: CreateExternalTable) -> Result<Frame> {
+pub(super) fn create_external_table(
+    cx: &StatementContext<'_>,
+    create: CreateExternalTable,
+) -> Result<Frame> {
     let conflict = on_conflict(create.or_replace, create.if_not_exists);
     let catalog = cx.session.catalog();
     if conflict == OnConflict::Keep && catalog.get(&create.name).is_some() {
@@ -64,11 +81,17 @@ pub(super) fn create_external_table(cx: &StatementContext<'_>, create: CreateExt
     }
     if locations.is_empty() {
         let report = Report::new("a table over files needs the path of its files");
-        return Err(Error::catalog(report.with_hint("Add LOCATION '…' or WITH ('path' = '…').".to_string())));
+        return Err(Error::catalog(
+            report.with_hint("Add LOCATION '…' or WITH ('path' = '…').".to_string()),
+        ));
     }
     let format = format.as_deref().map(FileFormat::by_name).transpose()?;
     let table = FileTable::discover(&locations, format, &options)?;
-    let entry = Entry::Table { table: Arc::new(table), sql: Some(statement_text(cx)), defaults: Arc::default() };
+    let entry = Entry::Table {
+        table: Arc::new(table),
+        sql: Some(statement_text(cx)),
+        defaults: Arc::default(),
+    };
     catalog.create(&create.name, entry, create.temporary, conflict)?;
     Ok(Frame::empty())
 }
@@ -79,7 +102,9 @@ pub(super) async fn insert(cx: &StatementContext<'_>, insert: Insert) -> Result<
     let table = EngineTable::of(source.as_ref()).map(|engine| engine.table.as_ref() as &dyn Any);
     let Some(memory) = table.and_then(|table| table.downcast_ref::<MemoryTable>()) else {
         let report = Report::new(format!("INSERT INTO \"{name}\" is not supported"));
-        return Err(Error::Unsupported(Box::new(report.with_hint("COPY (query) TO 'file' writes files.".to_string()))));
+        return Err(Error::Unsupported(Box::new(
+            report.with_hint("COPY (query) TO 'file' writes files.".to_string()),
+        )));
     };
     let batches = rows(cx, &input, memory.schema()).await?;
     let count = count(&batches);
@@ -92,12 +117,34 @@ pub(super) async fn insert(cx: &StatementContext<'_>, insert: Insert) -> Result<
 
 /// `COPY … TO`.
 pub(super) async fn copy(cx: &StatementContext<'_>, copy: Copy) -> Result<Frame> {
-    let _ = (cx, copy);
-    Err(Error::unsupported("COPY"))
+    let executor = &cx.session.inner.executor;
+    let counter = RowCounter::new();
+    let mut target = FileWriteOptions::new(&copy.path, &result_schema(&copy.input));
+    if let Some(format) = &copy.format {
+        target.set("format", format)?;
+    }
+    for (key, value) in &copy.options {
+        if !target.set(key, value)? {
+            return Err(unknown_option(key, &FileWriteOptions::KEYS));
+        }
+    }
+    if !copy.partition_by.is_empty() {
+        target.set("partition_by", &copy.partition_by.join(","))?;
+    }
+    (target.counter, target.run) = (Some(counter.id()), executor.random_u64());
+    let parallel = !target.is_single_file();
+    let sink = SinkSpec { sink: FILE_SINK.to_string(), options: target.to_value() };
+    let plan = physical_plan(&copy.input, &cx.settings)?;
+    executor.run(&plan, sink, parallel, &cx.settings, &cx.token).await?;
+    Ok(Frame::written(counter.rows()))
 }
 
 /// All rows of a query, as rows of a table of the given columns.
-async fn rows(cx: &StatementContext<'_>, query: &QueryPlan, schema: SchemaRef) -> Result<Vec<RecordBatch>> {
+async fn rows(
+    cx: &StatementContext<'_>,
+    query: &QueryPlan,
+    schema: SchemaRef,
+) -> Result<Vec<RecordBatch>> {
     let plan = physical_plan(query, &cx.settings)?;
     let mut execution = cx.session.inner.executor.start(&plan, schema, &cx.settings, &cx.token)?;
     let mut batches = Vec::new();

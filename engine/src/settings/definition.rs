@@ -50,8 +50,18 @@ pub fn definitions() -> &'static [SettingDefinition] {
     &DEFINITIONS
 }
 
-fn define(name: &str, kind: SettingKind, default: fn() -> SettingValue, description: &str) -> SettingDefinition {
-    SettingDefinition { name: name.to_string(), kind, description: description.to_string(), default }
+fn define(
+    name: &str,
+    kind: SettingKind,
+    default: fn() -> SettingValue,
+    description: &str,
+) -> SettingDefinition {
+    SettingDefinition {
+        name: name.to_string(),
+        kind,
+        description: description.to_string(),
+        default,
+    }
 }
 
 fn on() -> SettingValue {
@@ -91,7 +101,11 @@ fn resources() -> Vec<SettingDefinition> {
         define(
             "memory_limit",
             SettingKind::Bytes,
-            || SettingValue::Bytes(machine::memory_bytes().map(|bytes| (bytes / 10 * 8) >> 20 << 20)),
+            || {
+                SettingValue::Bytes(
+                    machine::memory_bytes().map(|bytes| (bytes / 10 * 8) >> 20 << 20),
+                )
+            },
             "Memory of the process, with units of powers of two (1 MB is 2^20 bytes); operators spill to stay below. \
              The default is 80 percent of the memory of the machine or its container.",
         ),
@@ -154,7 +168,12 @@ fn planning() -> Vec<SettingDefinition> {
             off,
             "Whether keys that are declared but not enforced may change plans, rather than estimates alone.",
         ),
-        define("verify_hints", SettingKind::Switch, off, "Whether the facts that hints state are checked at run time."),
+        define(
+            "verify_hints",
+            SettingKind::Switch,
+            off,
+            "Whether the facts that hints state are checked at run time.",
+        ),
         define(
             "optimizer.statistics",
             SettingKind::Switch,
@@ -172,6 +191,8 @@ fn planning() -> Vec<SettingDefinition> {
 
 fn strategy(name: &str) -> SettingDefinition {
     let what = name.replace('_', " ");
-    let description = format!("Whether the optimizer may use {what}; off forbids it wherever another way exists.");
+    let description = format!(
+        "Whether the optimizer may use {what}; off forbids it wherever another way exists."
+    );
     define(&format!("{STRATEGY_PREFIX}{name}"), SettingKind::Switch, on, &description)
 }

@@ -24,10 +24,14 @@ fn total_of_meminfo(text: &str) -> Option<u64> {
 
 /// The limits of this process's control group and its parents (version 2), and that of version 1.
 fn group_limits() -> Vec<u64> {
-    let read = |path: &str| fs::read_to_string(path).ok().and_then(|text| text.trim().parse::<u64>().ok());
-    let mut limits: Vec<u64> = read("/sys/fs/cgroup/memory/memory.limit_in_bytes").into_iter().collect();
+    let read =
+        |path: &str| fs::read_to_string(path).ok().and_then(|text| text.trim().parse::<u64>().ok());
+    let mut limits: Vec<u64> =
+        read("/sys/fs/cgroup/memory/memory.limit_in_bytes").into_iter().collect();
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let Some(path) = groups.lines().find_map(|line| line.strip_prefix("0::")) else { return limits };
+    let Some(path) = groups.lines().find_map(|line| line.strip_prefix("0::")) else {
+        return limits;
+    };
     let mut path = path.trim_end_matches('/');
     loop {
         limits.extend(read(&format!("/sys/fs/cgroup{path}/memory.max")));

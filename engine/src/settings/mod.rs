@@ -171,7 +171,10 @@ impl Settings {
     }
 
     fn value(&self, definition: &SettingDefinition) -> SettingValue {
-        self.changed.get(definition.name.as_str()).cloned().unwrap_or_else(|| definition.default_value())
+        self.changed
+            .get(definition.name.as_str())
+            .cloned()
+            .unwrap_or_else(|| definition.default_value())
     }
 
     /// The value of a setting that this file names.
@@ -242,7 +245,9 @@ mod tests {
         assert!(!settings.spill_directory().is_empty());
         assert_eq!(settings.runtime_mode(), RuntimeMode::Automatic);
         assert_eq!(settings.exchange_policy(), ExchangePolicy::Automatic);
-        assert!(!settings.trust_constraints() && !settings.verify_hints() && settings.use_statistics());
+        assert!(
+            !settings.trust_constraints() && !settings.verify_hints() && settings.use_statistics()
+        );
         assert_eq!(settings.time_zone(), None);
         assert_eq!(settings.strategies(), StrategySwitches::default());
         assert!(settings.memory_limit().is_some());
@@ -266,8 +271,18 @@ mod tests {
     #[test]
     fn unknown_names_get_a_suggestion() {
         let error = Settings::default().set("treads", "1").unwrap_err();
-        assert_eq!(error.to_string(), "unknown setting \"treads\"\nHINT: did you mean \"threads\"?");
-        assert!(Settings::default().get("no_such_thing_at_all").unwrap_err().hint().unwrap().contains("SHOW ALL"));
+        assert_eq!(
+            error.to_string(),
+            "unknown setting \"treads\"\nHINT: did you mean \"threads\"?"
+        );
+        assert!(
+            Settings::default()
+                .get("no_such_thing_at_all")
+                .unwrap_err()
+                .hint()
+                .unwrap()
+                .contains("SHOW ALL")
+        );
     }
 
     #[test]

@@ -88,12 +88,18 @@ impl SettingKind {
     /// What the setting takes, as a sentence.
     fn expectation(self) -> String {
         match self {
-            SettingKind::Count { min, max } => format!("It takes a whole number from {min} to {max}."),
-            SettingKind::Bytes => "It takes a size such as 512MB (1 MB is 2^20 bytes), or unlimited.".to_string(),
+            SettingKind::Count { min, max } => {
+                format!("It takes a whole number from {min} to {max}.")
+            }
+            SettingKind::Bytes => {
+                "It takes a size such as 512MB (1 MB is 2^20 bytes), or unlimited.".to_string()
+            }
             SettingKind::Duration { minus_one: true } => {
                 "It takes a time of at least 0 such as 100 ms, or -1.".to_string()
             }
-            SettingKind::Duration { minus_one: false } => "It takes a time of at least 0 such as 100 ms.".to_string(),
+            SettingKind::Duration { minus_one: false } => {
+                "It takes a time of at least 0 such as 100 ms.".to_string()
+            }
             SettingKind::Switch => "It takes on or off.".to_string(),
             SettingKind::Choice(words) => format!("It takes one of: {}.", words.join(", ")),
             SettingKind::Text => "It takes text.".to_string(),
@@ -123,7 +129,10 @@ fn parse_bytes(text: &str) -> Option<Option<u64>> {
     let (number, unit) = split_unit(text);
     // `MB`, `MiB` and `M` are one unit.
     let unit = unit.trim_end_matches('b').trim_end_matches('i').to_string();
-    let shift = BYTE_UNITS.iter().find(|(name, _)| name.trim_end_matches('B').eq_ignore_ascii_case(&unit))?.1;
+    let shift = BYTE_UNITS
+        .iter()
+        .find(|(name, _)| name.trim_end_matches('B').eq_ignore_ascii_case(&unit))?
+        .1;
     if let Ok(whole) = number.parse::<u64>() {
         return whole.checked_mul(1 << shift).map(Some);
     }
@@ -158,7 +167,8 @@ impl fmt::Display for SettingValue {
             SettingValue::Count(count) => write!(f, "{count}"),
             SettingValue::Bytes(None) => f.write_str("unlimited"),
             SettingValue::Bytes(Some(bytes)) => {
-                let exact = BYTE_UNITS.iter().find(|(_, shift)| *bytes > 0 && bytes % (1 << shift) == 0);
+                let exact =
+                    BYTE_UNITS.iter().find(|(_, shift)| *bytes > 0 && bytes % (1 << shift) == 0);
                 let (unit, shift) = exact.unwrap_or(&("B", 0));
                 write!(f, "{}{unit}", bytes >> shift)
             }
@@ -204,8 +214,14 @@ mod tests {
 
     #[test]
     fn sizes_are_powers_of_two() {
-        assert_eq!(SettingKind::Bytes.parse("k", "512MB").unwrap(), SettingValue::Bytes(Some(512 << 20)));
-        assert_eq!(SettingKind::Bytes.parse("k", "1.5 GiB").unwrap(), SettingValue::Bytes(Some(3 << 29)));
+        assert_eq!(
+            SettingKind::Bytes.parse("k", "512MB").unwrap(),
+            SettingValue::Bytes(Some(512 << 20))
+        );
+        assert_eq!(
+            SettingKind::Bytes.parse("k", "1.5 GiB").unwrap(),
+            SettingValue::Bytes(Some(3 << 29))
+        );
         assert_eq!(shown(SettingKind::Bytes, "4096 k").as_deref(), Some("4MB"));
         assert_eq!(shown(SettingKind::Bytes, "1000").as_deref(), Some("1000B"));
         assert_eq!(shown(SettingKind::Bytes, "UNLIMITED").as_deref(), Some("unlimited"));

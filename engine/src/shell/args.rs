@@ -113,35 +113,59 @@ mod tests {
     use super::*;
 
     fn parse(arguments: &[&str]) -> Result<Arguments, Refusal> {
-        Arguments::parse(std::iter::once("thalweg").chain(arguments.iter().copied()).map(OsString::from))
+        Arguments::parse(
+            std::iter::once("thalweg").chain(arguments.iter().copied()).map(OsString::from),
+        )
     }
 
     #[test]
     fn everything_at_once() {
         let arguments = parse(&[
-            "--no-rc", "--format", "csv", "-c", "SELECT 1", "-f", "a.sql", "-c", "-- x", "--set", "batch_size=7",
-            "--memory-limit", "512MB", "--threads", "3",
+            "--no-rc",
+            "--format",
+            "csv",
+            "-c",
+            "SELECT 1",
+            "-f",
+            "a.sql",
+            "-c",
+            "-- x",
+            "--set",
+            "batch_size=7",
+            "--memory-limit",
+            "512MB",
+            "--threads",
+            "3",
         ]);
         let arguments = arguments.unwrap();
         assert!(!arguments.read_rc);
         assert_eq!(arguments.format, Some(FormatName::Csv));
         let text = |sql: &str| Input::Text(sql.to_string());
-        assert_eq!(arguments.inputs, [text("SELECT 1"), Input::File("a.sql".to_string()), text("-- x")]);
+        assert_eq!(
+            arguments.inputs,
+            [text("SELECT 1"), Input::File("a.sql".to_string()), text("-- x")]
+        );
         let keys: Vec<&str> = arguments.settings.iter().map(|(key, _)| key.as_str()).collect();
         assert_eq!(keys, ["batch_size", "memory_limit", "threads"]);
     }
 
     #[test]
     fn wrong_usage_begins_like_every_error() {
-        for wrong in [&["--format", "xml"][..], &["--nope"], &["-c"], &["--set", "threads"], &["stray"]] {
-            let Err(Refusal::Usage(text)) = parse(wrong) else { panic!("{wrong:?} is wrong usage") };
+        for wrong in
+            [&["--format", "xml"][..], &["--nope"], &["-c"], &["--set", "threads"], &["stray"]]
+        {
+            let Err(Refusal::Usage(text)) = parse(wrong) else {
+                panic!("{wrong:?} is wrong usage")
+            };
             assert!(text.starts_with("Error: "), "{text}");
         }
     }
 
     #[test]
     fn help_and_version_are_answers() {
-        assert!(matches!(parse(&["--help"]), Err(Refusal::Answer(text)) if text.contains("--memory-limit")));
+        assert!(
+            matches!(parse(&["--help"]), Err(Refusal::Answer(text)) if text.contains("--memory-limit"))
+        );
         assert!(matches!(parse(&["--version"]), Err(Refusal::Answer(_))));
     }
 }

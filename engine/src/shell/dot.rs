@@ -35,7 +35,11 @@ const COMMANDS: [(&str, &str, &str); 11] = [
     ("bail", ".bail on|off", "End a script at its first failed statement (default: on)"),
     ("exit", ".exit", "The same as .quit"),
     ("help", ".help", "Show this list"),
-    ("mode", ".mode FORMAT [TABLE]", "Print results as table, csv, tsv, json, jsonl, markdown, line, html, insert or none"),
+    (
+        "mode",
+        ".mode FORMAT [TABLE]",
+        "Print results as table, csv, tsv, json, jsonl, markdown, line, html, insert or none",
+    ),
     ("output", ".output [FILE]", "Send results to a file, or back to standard output"),
     ("print", ".print TEXT", "Print text"),
     ("quit", ".quit", "End the shell"),
@@ -125,7 +129,10 @@ mod tests {
         assert_eq!(parsed("timer on"), DotCommand::Timer(true));
         assert_eq!(parsed("BAIL off"), DotCommand::Bail(false));
         assert_eq!(parsed("mode csv"), DotCommand::Mode(FormatName::Csv, None));
-        assert_eq!(parsed("mode insert  my table"), DotCommand::Mode(FormatName::Insert, Some("my table".into())));
+        assert_eq!(
+            parsed("mode insert  my table"),
+            DotCommand::Mode(FormatName::Insert, Some("my table".into()))
+        );
         assert_eq!(parsed("print"), DotCommand::Print(String::new()));
         assert_eq!(parsed("print 'a  b'"), DotCommand::Print("a  b".into()));
         assert_eq!(parsed("output"), DotCommand::Output(None));
@@ -141,7 +148,12 @@ mod tests {
         assert_eq!(hint("timer").as_deref(), Some("Write .timer on|off."));
         assert_eq!(hint("read").as_deref(), Some("Write .read FILE."));
         assert_eq!(hint("mode csv t").as_deref(), Some("Write .mode FORMAT [TABLE]."));
-        assert!(DotCommand::parse("mode xml").unwrap_err().to_string().contains("expected one of: table, csv"));
+        assert!(
+            DotCommand::parse("mode xml")
+                .unwrap_err()
+                .to_string()
+                .contains("expected one of: table, csv")
+        );
     }
 
     #[test]

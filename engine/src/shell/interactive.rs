@@ -6,8 +6,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use reedline::{
-    FileBackedHistory, Prompt, PromptEditMode, PromptHistorySearch, PromptHistorySearchStatus, Reedline, Signal,
-    ValidationResult, Validator,
+    FileBackedHistory, Prompt, PromptEditMode, PromptHistorySearch, PromptHistorySearchStatus,
+    Reedline, Signal, ValidationResult, Validator,
 };
 
 use super::output::to_stderr;
@@ -21,7 +21,10 @@ const HISTORY_ENTRIES: usize = 10_000;
 pub fn run(runner: &mut Runner) {
     let mut editor = editor();
     runner.set_bail(false);
-    to_stderr(&format!("Thalweg {}: statements end with a semicolon, .help lists commands.", env!("CARGO_PKG_VERSION")));
+    to_stderr(&format!(
+        "Thalweg {}: statements end with a semicolon, .help lists commands.",
+        env!("CARGO_PKG_VERSION")
+    ));
     loop {
         match editor.read_line(&ShellPrompt) {
             Ok(Signal::Success(text)) => {
@@ -67,8 +70,10 @@ fn editor() -> Reedline {
 
 /// The history's file below the user's folder for state.
 fn history_path() -> Option<PathBuf> {
-    let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let state = absolute("XDG_STATE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/state")))?;
+    let absolute =
+        |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let state = absolute("XDG_STATE_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))?;
     Some(state.join("thalweg").join("history"))
 }
 
@@ -81,7 +86,11 @@ impl Validator for StatementValidator {
         splitter.push(text);
         splitter.push("\n");
         while splitter.next_piece().is_some() {}
-        if splitter.is_pending() { ValidationResult::Incomplete } else { ValidationResult::Complete }
+        if splitter.is_pending() {
+            ValidationResult::Incomplete
+        } else {
+            ValidationResult::Complete
+        }
     }
 }
 

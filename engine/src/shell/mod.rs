@@ -35,7 +35,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(arguments) => arguments,
         Err(Refusal::Answer(text)) => {
             // Nobody is left to be told when this fails.
-            let _ = to_stdout(|stdout| stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()));
+            let _ =
+                to_stdout(|stdout| stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()));
             return ExitCode::SUCCESS;
         }
         Err(Refusal::Usage(text)) => {

@@ -34,7 +34,8 @@ impl Output {
         self.flush()?;
         self.file = match path {
             Some(path) => {
-                let file = File::create(path).map_err(|e| Error::io(format!("cannot write \"{path}\""), &e))?;
+                let file = File::create(path)
+                    .map_err(|e| Error::io(format!("cannot write \"{path}\""), &e))?;
                 Some((path.to_string(), BufWriter::new(file)))
             }
             None => None,
@@ -75,7 +76,9 @@ impl Output {
 }
 
 /// Writes to standard output, whatever results are redirected to.
-pub fn to_stdout(write: impl FnOnce(&mut io::StdoutLock<'_>) -> io::Result<()>) -> Result<(), PrintError> {
+pub fn to_stdout(
+    write: impl FnOnce(&mut io::StdoutLock<'_>) -> io::Result<()>,
+) -> Result<(), PrintError> {
     write(&mut io::stdout().lock()).map_err(|error| match error.kind() {
         io::ErrorKind::BrokenPipe => PrintError::Closed,
         _ => Error::io("cannot write to standard output", &error).into(),

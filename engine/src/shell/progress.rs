@@ -32,7 +32,10 @@ impl ProgressLine {
         }
         let stop = Arc::<(Mutex<bool>, Condvar)>::default();
         let shared = stop.clone();
-        let thread = thread::Builder::new().name("progress".to_string()).spawn(move || draw(&query, &shared)).ok();
+        let thread = thread::Builder::new()
+            .name("progress".to_string())
+            .spawn(move || draw(&query, &shared))
+            .ok();
         Some(ProgressLine { stop, thread })
     }
 }
@@ -53,7 +56,11 @@ fn draw(query: &ProgressHandle, (stopped, changed): &(Mutex<bool>, Condvar)) {
     let mut drawn = false;
     let mut stop = stopped.lock();
     while !*stop {
-        let wait = if drawn { INTERVAL } else { SHOWN_AFTER.saturating_sub(start.elapsed()).max(INTERVAL) };
+        let wait = if drawn {
+            INTERVAL
+        } else {
+            SHOWN_AFTER.saturating_sub(start.elapsed()).max(INTERVAL)
+        };
         changed.wait_for(&mut stop, wait);
         if *stop || start.elapsed() < SHOWN_AFTER {
             continue;
@@ -76,7 +83,11 @@ fn line(progress: Option<(u64, u64)>, elapsed: Duration) -> String {
     let share = (done as f64 / all as f64).clamp(0.0, 0.99);
     let filled = (share * BAR_WIDTH as f64) as usize;
     let bar = format!("{}{}", "█".repeat(filled), "░".repeat(BAR_WIDTH - filled));
-    let left = if share > 0.02 { format!(", about {:.0} s left", seconds / share - seconds) } else { String::new() };
+    let left = if share > 0.02 {
+        format!(", about {:.0} s left", seconds / share - seconds)
+    } else {
+        String::new()
+    };
     format!("{bar} {:2.0} %, {seconds:.0} s{left}", share * 100.0)
 }
 

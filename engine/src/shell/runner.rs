@@ -198,7 +198,10 @@ impl Runner {
             self.print_notice(&frame);
             return Ok(());
         }
-        let display = Display { width: self.output.terminal_width(), insert_table: self.insert_table.clone() };
+        let display = Display {
+            width: self.output.terminal_width(),
+            insert_table: self.insert_table.clone(),
+        };
         let mut format = result_format(self.format, &display);
         let schema = frame.schema().clone();
         let mut stream = frame.stream()?;
@@ -258,7 +261,8 @@ impl Runner {
 
     fn read(&mut self, path: &str) -> Result<Flow, PrintError> {
         if self.read_depth == MAX_READ_DEPTH {
-            let message = format!("scripts read each other more than {MAX_READ_DEPTH} deep at \"{path}\"");
+            let message =
+                format!("scripts read each other more than {MAX_READ_DEPTH} deep at \"{path}\"");
             return Err(Error::statement(message).into());
         }
         self.read_depth += 1;

@@ -75,11 +75,6 @@ impl Splitter {
         self.begun || matches!(self.state, State::BlockComment { .. })
     }
 
-    /// Forgets what was begun.
-    pub fn clear(&mut self) {
-        *self = Splitter::default();
-    }
-
     fn scan(&mut self, last: bool) -> Option<Piece> {
         while self.scanned < self.text.len() {
             if self.state != State::Plain {
@@ -96,7 +91,9 @@ impl Splitter {
                         return Some(statement);
                     }
                 }
-                (b'.', Some(c)) if !self.begun && c.is_ascii_alphabetic() => return self.cut_dot_command(last),
+                (b'.', Some(c)) if !self.begun && c.is_ascii_alphabetic() => {
+                    return self.cut_dot_command(last);
+                }
                 (b'.', None) if !self.begun && !last => return None,
                 (b'-' | b'/', None) if !last => return None,
                 (b'-', Some(b'-')) => self.enter(State::LineComment, 2),
@@ -214,7 +211,8 @@ impl Splitter {
         let in_name = self.scanned > 0 && is_name_byte(bytes[self.scanned - 1]);
         let rest = &bytes[self.scanned + 1..];
         let length = rest.iter().take_while(|b| is_name_byte(**b) && **b != b'$').count();
-        let is_tag = rest.get(length) == Some(&b'$') && !rest.first().is_some_and(u8::is_ascii_digit);
+        let is_tag =
+            rest.get(length) == Some(&b'$') && !rest.first().is_some_and(u8::is_ascii_digit);
         if in_name || !is_tag {
             self.scanned += 1;
             return;
@@ -288,14 +286,20 @@ mod tests {
 
     #[test]
     fn statements_end_at_semicolons() {
-        assert_eq!(statements("SELECT 1; SELECT 2 ;\n\nSELECT 3"), ["SELECT 1", "SELECT 2", "SELECT 3"]);
+        assert_eq!(
+            statements("SELECT 1; SELECT 2 ;\n\nSELECT 3"),
+            ["SELECT 1", "SELECT 2", "SELECT 3"]
+        );
         assert_eq!(statements(" ;; ; "), [""; 0]);
         assert_eq!(statements(""), [""; 0]);
     }
 
     #[test]
     fn quotes_hide_semicolons() {
-        assert_eq!(statements("SELECT ';', 'it''s;', \";\"\"\" , `;`; B"), ["SELECT ';', 'it''s;', \";\"\"\" , `;`", "B"]);
+        assert_eq!(
+            statements("SELECT ';', 'it''s;', \";\"\"\" , `;`; B"),
+            ["SELECT ';', 'it''s;', \";\"\"\" , `;`", "B"]
+        );
         assert_eq!(statements("SELECT 'a\n;\nb'; B"), ["SELECT 'a\n;\nb'", "B"]);
         assert_eq!(statements("SELECT '\\'; B"), ["SELECT '\\'", "B"]);
     }
@@ -309,21 +313,30 @@ mod tests {
     #[test]
     fn comments_hide_semicolons_and_are_no_statement() {
         assert_eq!(statements("SELECT 1 -- a; b\n, 2; -- end;\n"), ["SELECT 1 -- a; b\n, 2"]);
-        assert_eq!(statements("/* a; /* b; */ c; */ SELECT 1; /* ; */"), ["/* a; /* b; */ c; */ SELECT 1"]);
+        assert_eq!(
+            statements("/* a; /* b; */ c; */ SELECT 1; /* ; */"),
+            ["/* a; /* b; */ c; */ SELECT 1"]
+        );
         assert_eq!(statements("/* a\n;\n*/\n-- x\n;SELECT 1 - -1 / 2"), ["SELECT 1 - -1 / 2"]);
     }
 
     #[test]
     fn dollar_quotes_hide_everything() {
         assert_eq!(statements("SELECT $$;'$$; B"), ["SELECT $$;'$$", "B"]);
-        assert_eq!(statements("SELECT $a$ ; $b$ $$\n; é $a$; B"), ["SELECT $a$ ; $b$ $$\n; é $a$", "B"]);
+        assert_eq!(
+            statements("SELECT $a$ ; $b$ $$\n; é $a$; B"),
+            ["SELECT $a$ ; $b$ $$\n; é $a$", "B"]
+        );
         assert_eq!(statements("SELECT $1, $2; B"), ["SELECT $1, $2", "B"]);
         assert_eq!(statements("SELECT a$b$c; B"), ["SELECT a$b$c", "B"]);
     }
 
     #[test]
     fn dot_commands_are_lines_where_a_statement_could_begin() {
-        assert_eq!(statements(".timer on\nSELECT\n.5;\n  .print a; b\nB"), ["DOT timer on", "SELECT\n.5", "DOT print a; b", "B"]);
+        assert_eq!(
+            statements(".timer on\nSELECT\n.5;\n  .print a; b\nB"),
+            ["DOT timer on", "SELECT\n.5", "DOT print a; b", "B"]
+        );
         assert_eq!(statements("SELECT 1; .mode csv"), ["SELECT 1", "DOT mode csv"]);
         assert_eq!(statements("-- note\n.quit"), ["DOT quit"]);
         assert_eq!(statements("SELECT a\n.b FROM a"), ["SELECT a\n.b FROM a"]);

@@ -28,7 +28,11 @@ pub struct RunTime {
 impl Timer {
     /// Starts.
     pub fn start() -> Self {
-        Timer { start: Instant::now(), processor: processor_time(), system_seconds: system_seconds() }
+        Timer {
+            start: Instant::now(),
+            processor: processor_time(),
+            system_seconds: system_seconds(),
+        }
     }
 
     /// The time since the start.
@@ -42,7 +46,11 @@ impl Timer {
 
 impl fmt::Display for RunTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Run Time (s): real {:.3} user {:.3} sys {:.3}", self.real, self.user, self.system)
+        write!(
+            f,
+            "Run Time (s): real {:.3} user {:.3} sys {:.3}",
+            self.real, self.user, self.system
+        )
     }
 }
 

@@ -1,33 +1,41 @@
 //! The text of single values, and how columns are shown.
 
-use arrow::array::{Array, RecordBatch};
+use arrow::array::RecordBatch;
 use arrow::datatypes::DataType;
-use arrow::util::display::{ArrayFormatter, FormatOptions};
 
+use crate::connectors::write::format::Values;
 use crate::error::Result;
 
 /// The values of a batch as text.
-pub(super) struct Cells<'a> {
-    batch: &'a RecordBatch,
-    columns: Vec<ArrayFormatter<'a>>,
+pub(super) struct Cells {
+    columns: Vec<Values>,
 }
 
-impl<'a> Cells<'a> {
+impl Cells {
     /// Prepares the columns of a batch.
-    pub(super) fn new(batch: &'a RecordBatch) -> Result<Self> {
-        let options = FormatOptions::new();
-        let columns = batch.columns().iter().map(|c| ArrayFormatter::try_new(c.as_ref(), &options));
-        let columns = columns.collect::<Result<_, arrow::error::ArrowError>>()?;
-        Ok(Cells { batch, columns })
+    pub(super) fn new(batch: &RecordBatch) -> Result<Self> {
+        let columns = batch
+            .columns()
+            .iter()
+            .map(Values::new)
+            .collect::<Result<_, thalweg_runtime::Error>>()?;
+        Ok(Cells { columns })
     }
 
-    /// Appends the text of a value; false, and nothing appended, when it is NULL.
-    pub(super) fn append(&self, row: usize, column: usize, out: &mut String) -> Result<bool> {
-        if self.batch.column(column).is_null(row) {
-            return Ok(false);
+    /// The text of a value in place of what `text` held, or `None` when it is NULL.
+    pub(super) fn text<'t>(
+        &self,
+        row: usize,
+        column: usize,
+        text: &'t mut Vec<u8>,
+    ) -> Option<&'t [u8]> {
+        let values = &self.columns[column];
+        text.clear();
+        if values.is_null(row) {
+            return None;
         }
-        self.columns[column].value(row).write(out).map_err(|_| crate::Error::internal("a value has no text"))?;
-        Ok(true)
+        values.write_text(row, text);
+        Some(text)
     }
 }
 

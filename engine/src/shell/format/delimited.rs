@@ -1,60 +1,31 @@
-//! Comma- and tab-separated values.
+//! Comma- and tab-separated values, as files have them.
 
-use super::cell::Cells;
 use super::*;
+use crate::connectors::write::format::{CsvStyle, write_csv_header, write_csv_rows};
 
 /// See the module.
 pub(super) struct Delimited {
-    delimiter: u8,
-    text: String,
+    style: CsvStyle,
 }
 
 impl Delimited {
     pub(super) fn new(delimiter: u8) -> Self {
-        Delimited { delimiter, text: String::new() }
-    }
-
-    fn quote(&self, text: &str, out: &mut Vec<u8>) {
-        let special = |b: u8| b == self.delimiter || matches!(b, b'"' | b'\n' | b'\r');
-        if text.is_empty() || text.bytes().any(special) {
-            out.push(b'"');
-            out.extend_from_slice(text.replace('"', "\"\"").as_bytes());
-            out.push(b'"');
-        } else {
-            out.extend_from_slice(text.as_bytes());
-        }
+        Delimited { style: CsvStyle { delimiter, ..CsvStyle::default() } }
     }
 }
 
 impl ResultFormat for Delimited {
     fn begin(&mut self, schema: &SchemaRef, out: &mut Vec<u8>) -> Result<()> {
-        for (column, field) in schema.fields().iter().enumerate() {
-            if column > 0 {
-                out.push(self.delimiter);
-            }
-            self.quote(field.name(), out);
-        }
-        out.push(b'\n');
+        write_csv_header(
+            schema.fields().iter().map(|field| field.name().as_str()),
+            self.style,
+            out,
+        );
         Ok(())
     }
 
     fn batch(&mut self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<()> {
-        let cells = Cells::new(batch)?;
-        for row in 0..batch.num_rows() {
-            for column in 0..batch.num_columns() {
-                if column > 0 {
-                    out.push(self.delimiter);
-                }
-                let mut text = std::mem::take(&mut self.text);
-                text.clear();
-                if cells.append(row, column, &mut text)? {
-                    self.quote(&text, out);
-                }
-                self.text = text;
-            }
-            out.push(b'\n');
-        }
-        Ok(())
+        Ok(write_csv_rows(batch.columns(), batch.num_rows(), self.style, out)?)
     }
 
     fn end(&mut self, _out: &mut Vec<u8>) -> Result<()> {

@@ -6,7 +6,7 @@ use super::*;
 /// See the module.
 #[derive(Default)]
 pub(super) struct Html {
-    text: String,
+    text: Vec<u8>,
 }
 
 impl ResultFormat for Html {
@@ -14,7 +14,7 @@ impl ResultFormat for Html {
         out.extend_from_slice(b"<table>\n<tr>");
         for field in schema.fields() {
             out.extend_from_slice(b"<th>");
-            escape(field.name(), out);
+            escape(field.name().as_bytes(), out);
             out.extend_from_slice(b"</th>");
         }
         out.extend_from_slice(b"</tr>\n");
@@ -26,12 +26,12 @@ impl ResultFormat for Html {
         for row in 0..batch.num_rows() {
             out.extend_from_slice(b"<tr>");
             for column in 0..batch.num_columns() {
-                self.text.clear();
-                if cells.append(row, column, &mut self.text)? {
-                    out.extend_from_slice(b"<td>");
-                    escape(&self.text, out);
-                } else {
-                    out.extend_from_slice(b"<td class=\"null\">");
+                match cells.text(row, column, &mut self.text) {
+                    Some(text) => {
+                        out.extend_from_slice(b"<td>");
+                        escape(text, out);
+                    }
+                    None => out.extend_from_slice(b"<td class=\"null\">"),
                 }
                 out.extend_from_slice(b"</td>");
             }
@@ -46,8 +46,8 @@ impl ResultFormat for Html {
     }
 }
 
-fn escape(text: &str, out: &mut Vec<u8>) {
-    for byte in text.bytes() {
+fn escape(text: &[u8], out: &mut Vec<u8>) {
+    for &byte in text {
         match byte {
             b'&' => out.extend_from_slice(b"&amp;"),
             b'<' => out.extend_from_slice(b"&lt;"),

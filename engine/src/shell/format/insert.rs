@@ -9,12 +9,12 @@ use super::*;
 pub(super) struct Insert {
     table: String,
     head: String,
-    text: String,
+    text: Vec<u8>,
 }
 
 impl Insert {
     pub(super) fn new(table: &str) -> Self {
-        Insert { table: quoted_name(table), head: String::new(), text: String::new() }
+        Insert { table: quoted_name(table), head: String::new(), text: Vec::new() }
     }
 }
 
@@ -34,9 +34,7 @@ impl ResultFormat for Insert {
                 if column > 0 {
                     out.extend_from_slice(b", ");
                 }
-                self.text.clear();
-                let valid = cells.append(row, column, &mut self.text)?;
-                literal(field.data_type(), valid.then_some(self.text.as_str()), out);
+                literal(field.data_type(), cells.text(row, column, &mut self.text), out);
             }
             out.extend_from_slice(b");\n");
         }
@@ -49,17 +47,20 @@ impl ResultFormat for Insert {
 }
 
 /// A value's text as a literal of its type.
-fn literal(data_type: &DataType, text: Option<&str>, out: &mut Vec<u8>) {
+fn literal(data_type: &DataType, text: Option<&[u8]>, out: &mut Vec<u8>) {
     let Some(text) = text else { return out.extend_from_slice(b"NULL") };
     let prefix = match data_type {
         DataType::Null => return out.extend_from_slice(b"NULL"),
-        DataType::Boolean => return out.extend_from_slice(text.as_bytes()),
-        number if number.is_numeric() && text.bytes().any(|b| b.is_ascii_digit()) => {
-            return out.extend_from_slice(text.as_bytes());
+        DataType::Boolean => return out.extend_from_slice(text),
+        number if number.is_numeric() && text.iter().any(u8::is_ascii_digit) => {
+            return out.extend_from_slice(text);
         }
-        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
+        DataType::Binary
+        | DataType::LargeBinary
+        | DataType::BinaryView
+        | DataType::FixedSizeBinary(_) => {
             out.extend_from_slice(b"X'");
-            out.extend_from_slice(text.trim_start_matches("\\x").as_bytes());
+            out.extend_from_slice(text.strip_prefix(b"\\x").unwrap_or(text));
             return out.push(b'\'');
         }
         number if number.is_numeric() => return special_number(text, out),
@@ -75,15 +76,20 @@ fn literal(data_type: &DataType, text: Option<&str>, out: &mut Vec<u8>) {
 }
 
 /// NaN and the infinities have no literal.
-fn special_number(text: &str, out: &mut Vec<u8>) {
+fn special_number(text: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"CAST(");
     quoted(text, out);
     out.extend_from_slice(b" AS DOUBLE)");
 }
 
-fn quoted(text: &str, out: &mut Vec<u8>) {
+fn quoted(text: &[u8], out: &mut Vec<u8>) {
     out.push(b'\'');
-    out.extend_from_slice(text.replace('\'', "''").as_bytes());
+    for &byte in text {
+        if byte == b'\'' {
+            out.push(byte);
+        }
+        out.push(byte);
+    }
     out.push(b'\'');
 }
 

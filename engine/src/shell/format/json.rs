@@ -1,31 +1,28 @@
 //! JSON: one array of objects, or one object a line. Columns of one name stay separate pairs.
 
-use super::cell::Cells;
 use super::*;
+use crate::connectors::write::format::write_json_rows;
 
 /// See the module.
 pub(super) struct Json {
     lines: bool,
-    keys: Vec<Vec<u8>>,
-    rows: usize,
-    text: String,
+    begun: bool,
 }
 
 impl Json {
     /// One array.
     pub(super) fn array() -> Self {
-        Json { lines: false, keys: Vec::new(), rows: 0, text: String::new() }
+        Json { lines: false, begun: false }
     }
 
     /// One object a line.
     pub(super) fn lines() -> Self {
-        Json { lines: true, ..Json::array() }
+        Json { lines: true, begun: false }
     }
 }
 
 impl ResultFormat for Json {
-    fn begin(&mut self, schema: &SchemaRef, out: &mut Vec<u8>) -> Result<()> {
-        self.keys = schema.fields().iter().map(|f| format!("{}:", serde_json::Value::from(f.name().as_str())).into_bytes()).collect();
+    fn begin(&mut self, _schema: &SchemaRef, out: &mut Vec<u8>) -> Result<()> {
         if !self.lines {
             out.push(b'[');
         }
@@ -33,26 +30,16 @@ impl ResultFormat for Json {
     }
 
     fn batch(&mut self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<()> {
-        let cells = Cells::new(batch)?;
-        for row in 0..batch.num_rows() {
-            if self.rows > 0 {
-                out.extend_from_slice(if self.lines { b"\n" } else { b",\n" });
+        let schema = batch.schema();
+        let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+        let (lines, mut begun) = (self.lines, self.begun);
+        let separator = |_: usize, out: &mut Vec<u8>| {
+            if std::mem::replace(&mut begun, true) {
+                out.extend_from_slice(if lines { b"\n" } else { b",\n" });
             }
-            self.rows += 1;
-            out.push(b'{');
-            for (column, key) in self.keys.iter().enumerate() {
-                if column > 0 {
-                    out.push(b',');
-                }
-                out.extend_from_slice(key);
-                self.text.clear();
-                if !cells.append(row, column, &mut self.text)? {
-                    self.text.push_str("null");
-                }
-                out.extend_from_slice(self.text.as_bytes());
-            }
-            out.push(b'}');
-        }
+        };
+        write_json_rows(&names, batch.columns(), batch.num_rows(), separator, out)?;
+        self.begun = begun;
         Ok(())
     }
 
@@ -60,7 +47,7 @@ impl ResultFormat for Json {
         if !self.lines {
             out.push(b']');
         }
-        if !self.lines || self.rows > 0 {
+        if !self.lines || self.begun {
             out.push(b'\n');
         }
         Ok(())

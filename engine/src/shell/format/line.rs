@@ -10,7 +10,7 @@ use super::*;
 pub(super) struct Line {
     names: Vec<String>,
     begun: bool,
-    text: String,
+    text: Vec<u8>,
 }
 
 impl ResultFormat for Line {
@@ -30,11 +30,7 @@ impl ResultFormat for Line {
             self.begun = true;
             for (column, name) in self.names.iter().enumerate() {
                 out.extend_from_slice(name.as_bytes());
-                self.text.clear();
-                if !cells.append(row, column, &mut self.text)? {
-                    self.text.push_str("NULL");
-                }
-                out.extend_from_slice(self.text.as_bytes());
+                out.extend_from_slice(cells.text(row, column, &mut self.text).unwrap_or(b"NULL"));
                 out.push(b'\n');
             }
         }

@@ -6,19 +6,23 @@ use super::*;
 /// See the module.
 #[derive(Default)]
 pub(super) struct Markdown {
-    text: String,
+    text: Vec<u8>,
 }
 
 impl ResultFormat for Markdown {
     fn begin(&mut self, schema: &SchemaRef, out: &mut Vec<u8>) -> Result<()> {
         for field in schema.fields() {
             out.extend_from_slice(b"| ");
-            escape(field.name(), out);
+            escape(field.name().as_bytes(), out);
             out.push(b' ');
         }
         out.extend_from_slice(b"|\n");
         for field in schema.fields() {
-            out.extend_from_slice(if is_right_aligned(field.data_type()) { b"|---:" } else { b"|---" });
+            out.extend_from_slice(if is_right_aligned(field.data_type()) {
+                b"|---:"
+            } else {
+                b"|---"
+            });
         }
         out.extend_from_slice(b"|\n");
         Ok(())
@@ -29,11 +33,9 @@ impl ResultFormat for Markdown {
         for row in 0..batch.num_rows() {
             for column in 0..batch.num_columns() {
                 out.extend_from_slice(b"| ");
-                self.text.clear();
-                if cells.append(row, column, &mut self.text)? {
-                    escape(&self.text, out);
-                } else {
-                    out.extend_from_slice(b"NULL");
+                match cells.text(row, column, &mut self.text) {
+                    Some(text) => escape(text, out),
+                    None => out.extend_from_slice(b"NULL"),
                 }
                 out.push(b' ');
             }
@@ -47,8 +49,8 @@ impl ResultFormat for Markdown {
     }
 }
 
-fn escape(text: &str, out: &mut Vec<u8>) {
-    for byte in text.bytes() {
+fn escape(text: &[u8], out: &mut Vec<u8>) {
+    for &byte in text {
         match byte {
             b'|' => out.extend_from_slice(b"\\|"),
             b'\n' => out.extend_from_slice(b"<br>"),

@@ -66,11 +66,6 @@ impl FormatName {
             format!("unknown format \"{name}\", expected one of: {}", names.join(", "))
         })
     }
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(_, format)| *format == self).map_or("", |(name, _)| name)
-    }
 }
 
 /// Where a result goes.

@@ -39,7 +39,15 @@ pub(super) struct Table {
 
 impl Table {
     pub(super) fn new(width: Option<usize>) -> Self {
-        Table { width, schema: None, head: Vec::new(), tail: VecDeque::new(), widths: Vec::new(), begun: false, rows: 0 }
+        Table {
+            width,
+            schema: None,
+            head: Vec::new(),
+            tail: VecDeque::new(),
+            widths: Vec::new(),
+            begun: false,
+            rows: 0,
+        }
     }
 
     fn keep(&mut self, row: Row, out: &mut Vec<u8>) {
@@ -72,7 +80,10 @@ impl Table {
         let mut widths: Vec<usize> = names.iter().map(|n| n.width()).collect();
         let all_rows = self.head.iter().chain(&self.tail).chain(self.width.map(|_| &types));
         for row in all_rows {
-            widths.iter_mut().zip(row).for_each(|(width, cell)| *width = (*width).max(cell.width()));
+            widths
+                .iter_mut()
+                .zip(row)
+                .for_each(|(width, cell)| *width = (*width).max(cell.width()));
         }
         if let Some(width) = self.width {
             fit(&mut widths, width);
@@ -104,7 +115,9 @@ impl Table {
 
     fn print_row(&self, cells: &Row, out: &mut Vec<u8>) {
         let right = |column: usize| {
-            self.schema.as_ref().is_some_and(|schema| is_right_aligned(schema.field(column).data_type()))
+            self.schema
+                .as_ref()
+                .is_some_and(|schema| is_right_aligned(schema.field(column).data_type()))
         };
         let place = |cell: String, width: usize, column: usize| {
             let blanks = " ".repeat(width.saturating_sub(cell.width()));
@@ -113,7 +126,12 @@ impl Table {
         self.print(cells, out, place);
     }
 
-    fn print(&self, cells: &Row, out: &mut Vec<u8>, place: impl Fn(String, usize, usize) -> String) {
+    fn print(
+        &self,
+        cells: &Row,
+        out: &mut Vec<u8>,
+        place: impl Fn(String, usize, usize) -> String,
+    ) {
         for (column, (cell, &width)) in cells.iter().zip(&self.widths).enumerate() {
             out.extend_from_slice("│ ".as_bytes());
             let cell = if self.width.is_some() { cut(cell, width) } else { cell.clone() };
@@ -140,8 +158,8 @@ impl ResultFormat for Table {
                 self.rows += rows - limit - row;
                 row = rows - limit;
             }
-            let texts = (0..batch.num_columns()).map(|column| self.cell(&cells, row, column));
-            let texts = texts.collect::<Result<Row>>()?;
+            let texts: Row =
+                (0..batch.num_columns()).map(|column| self.cell(&cells, row, column)).collect();
             self.keep(texts, out);
             row += 1;
         }
@@ -172,18 +190,17 @@ impl ResultFormat for Table {
 }
 
 impl Table {
-    fn cell(&self, cells: &Cells<'_>, row: usize, column: usize) -> Result<String> {
-        let mut text = String::new();
-        if !cells.append(row, column, &mut text)? {
-            return Ok("NULL".to_string());
-        }
+    fn cell(&self, cells: &Cells, row: usize, column: usize) -> String {
+        let mut bytes = Vec::new();
+        let Some(text) = cells.text(row, column, &mut bytes) else { return "NULL".to_string() };
+        let mut text = String::from_utf8_lossy(text).into_owned();
         if self.width.is_some()
             && let Some((at, _)) = text.char_indices().nth(MAX_SHOWN_CHARS)
         {
             text.truncate(at);
             text.push('…');
         }
-        Ok(shown(&text))
+        shown(&text)
     }
 }
 
