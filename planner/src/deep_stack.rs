@@ -3,14 +3,17 @@
 //! Parsing, planning and rewriting recurse along expressions and plans. The parser refuses what is nested too deeply;
 //! what it accepts fits the stack here, also in builds without optimisation.
 
+use std::any::Any;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use crate::error::{PlannerError, Result};
 
-/// Reserved, not committed: only pages that are touched cost memory.
-const STACK_BYTES: usize = 512 << 20;
+/// Tried in this order. Reserved, not committed: only pages that are touched cost memory; but where a limit on address
+/// space forbids the large one, a smaller one serves all but extreme statements.
+const STACK_BYTES: [usize; 3] = [512 << 20, 64 << 20, 8 << 20];
 
 thread_local! {
     static DEEP: Cell<bool> = const { Cell::new(false) };
@@ -23,28 +26,34 @@ pub fn with_deep_stack<R: Send>(work: impl FnOnce() -> R + Send) -> Result<R> {
     if DEEP.get() {
         return Ok(work());
     }
+    let slot = Mutex::new(Some(work));
+    let run = || {
+        DEEP.set(true);
+        let work = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+        work.map(|work| catch_unwind(AssertUnwindSafe(work)))
+    };
     thread::scope(|scope| {
-        let run = || {
-            DEEP.set(true);
-            catch_unwind(AssertUnwindSafe(work))
+        let spawn = |bytes| {
+            thread::Builder::new()
+                .name("planner".to_string())
+                .stack_size(bytes)
+                .spawn_scoped(scope, run)
         };
-        let thread = thread::Builder::new()
-            .name("planner".to_string())
-            .stack_size(STACK_BYTES)
-            .spawn_scoped(scope, run);
-        let thread = thread.map_err(|e| {
-            PlannerError::internal(format!("cannot start the planner's thread: {e}"))
-        })?;
-        let outcome = thread.join().unwrap_or_else(|panic| resume_unwind(panic));
-        outcome.map_err(|panic| {
-            let text = panic
-                .downcast_ref::<String>()
-                .map(String::as_str)
-                .or(panic.downcast_ref::<&str>().copied());
-            PlannerError::internal("the planner failed on this statement")
-                .with_detail(text.unwrap_or("No reason was given.").to_string())
-        })
+        let thread = STACK_BYTES.into_iter().find_map(|bytes| spawn(bytes).ok());
+        let thread =
+            thread.ok_or_else(|| PlannerError::internal("cannot start the planner's thread"))?;
+        match thread.join().unwrap_or_else(|panic| resume_unwind(panic)) {
+            Some(Ok(result)) => Ok(result),
+            Some(Err(panic)) => Err(panicked(panic.as_ref())),
+            None => Err(PlannerError::internal("the planner's work was done twice")),
+        }
     })
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> PlannerError {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("No reason was given.");
+    PlannerError::internal("the planner failed on this statement").with_detail(text.to_string())
 }
 
 #[cfg(test)]
@@ -58,7 +67,7 @@ mod tests {
                 panic!("broken")
             }
         })
-        .unwrap_err();
+        .expect_err("it fails");
         assert_eq!(error.detail.as_deref(), Some("broken"));
     }
 
@@ -66,8 +75,8 @@ mod tests {
     fn inside_it_is_the_same_thread() {
         let same = with_deep_stack(|| {
             let id = thread::current().id();
-            with_deep_stack(|| thread::current().id() == id).unwrap()
+            with_deep_stack(|| thread::current().id() == id).expect("it works")
         });
-        assert!(same.unwrap());
+        assert!(same.expect("it works"));
     }
 }

@@ -12,14 +12,14 @@ pub type Result<T, E = PlannerError> = std::result::Result<T, E>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Span {
     /// Line and column of the first character.
-    pub start: (usize, usize),
+    pub start: (u32, u32),
     /// Line and column after the last character; equal to `start` where only a point is known.
-    pub end: (usize, usize),
+    pub end: (u32, u32),
 }
 
 impl Span {
     /// A span of one point.
-    pub fn point(line: usize, column: usize) -> Self {
+    pub fn point(line: u32, column: u32) -> Self {
         Span { start: (line, column), end: (line, column) }
     }
 }
@@ -57,7 +57,7 @@ pub struct PlannerError {
     /// Where in the text that was given to the parser.
     pub span: Option<Span>,
     /// The word the error is about, by which its place is found when binding could not tell.
-    pub(crate) subject: Option<String>,
+    pub(crate) subject: Option<Box<str>>,
 }
 
 impl fmt::Display for PlannerError {
@@ -127,7 +127,7 @@ impl PlannerError {
     }
 
     /// The same error about a word of the text.
-    pub(crate) fn about(mut self, subject: impl Into<String>) -> Self {
+    pub(crate) fn about(mut self, subject: impl Into<Box<str>>) -> Self {
         self.subject = Some(subject.into());
         self
     }
@@ -157,14 +157,16 @@ impl PlannerError {
 const EXCERPT_CHARS: usize = 100;
 
 fn excerpt(sql: &str, span: Span) -> Option<String> {
-    let (line_number, column) = span.start;
+    let (line_number, column) = (span.start.0 as usize, span.start.1 as usize);
     let line = sql.lines().nth(line_number.checked_sub(1)?)?;
     let chars: Vec<char> = line.chars().map(|c| if c == '\t' { ' ' } else { c }).collect();
     let at = column.saturating_sub(1).min(chars.len());
     let from = if chars.len() > EXCERPT_CHARS { at.saturating_sub(EXCERPT_CHARS / 2) } else { 0 };
     let to = (from + EXCERPT_CHARS).min(chars.len());
     let width = match span.end {
-        (end_line, end_column) if end_line == line_number => end_column.saturating_sub(column),
+        (end_line, end_column) if end_line as usize == line_number => {
+            (end_column as usize).saturating_sub(column)
+        }
         _ => 1,
     };
     let (before, after) =

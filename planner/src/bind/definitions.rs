@@ -118,9 +118,11 @@ impl Context<'_> {
             Some(query) => {
                 let plan = binder.bind(binder.prepare(query.as_ref().clone(), self.parameters)?)?;
                 let name = create.name.to_string();
-                let plan = match create.columns.is_empty() {
-                    true => ours(rename(&name, plan.clone(), unique(names(query, plan.schema()))))?,
-                    false => cast_to(plan, &columns.schema)?,
+                let plan = if create.columns.is_empty() {
+                    let names = unique(names(query, plan.schema()));
+                    ours(rename(&name, plan, names))?
+                } else {
+                    cast_to(plan, &columns.schema)?
                 };
                 let query = binder.finish(plan)?;
                 if create.columns.is_empty() {

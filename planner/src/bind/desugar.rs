@@ -9,7 +9,7 @@ use datafusion_sql::sqlparser::ast::{
     VisitorMut, WildcardAdditionalOptions,
 };
 
-use super::names::{as_path, span_of_name};
+use super::names::span_of_name;
 use crate::error::{PlannerError, Result};
 use crate::parse::span_of;
 
@@ -33,6 +33,7 @@ impl VisitorMut for Desugar<'_> {
     type Break = PlannerError;
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<PlannerError> {
+        order_by_outputs(query);
         stop(limit(query).and_then(|()| order_by_all(query)))
     }
 
@@ -53,12 +54,11 @@ impl VisitorMut for Desugar<'_> {
             TableFactor::NestedJoin { table_with_joins, .. } => {
                 plain_joins(&mut table_with_joins.joins)
             }
-            TableFactor::Table { name, args: None, .. } if as_path(name).is_none() => {
-                if name.0.iter().any(|part| matches!(part, ObjectNamePart::Function(_))) {
-                    let error =
-                        PlannerError::not_supported("a function as a part of a table's name");
-                    return ControlFlow::Break(error.with_span(span_of_name(name)));
-                }
+            TableFactor::Table { name, args: None, .. }
+                if name.0.iter().any(|part| matches!(part, ObjectNamePart::Function(_))) =>
+            {
+                let error = PlannerError::not_supported("a function as a part of a table's name");
+                return ControlFlow::Break(error.with_span(span_of_name(name)));
             }
             _ => {}
         }
@@ -152,6 +152,30 @@ fn order_by_all(query: &mut Query) -> Result<()> {
         (1..=columns).map(|n| OrderByExpr { expr: number(n), options: *options, with_fill: None });
     *kind = OrderByKind::Expressions(by.collect());
     Ok(())
+}
+
+/// `SELECT DISTINCT a + 1 … ORDER BY a + 1` → `ORDER BY 1`: the library looks below the DISTINCT for the expression.
+fn order_by_outputs(query: &mut Query) {
+    let (SetExpr::Select(select), Some(order_by)) = (query.body.as_ref(), &mut query.order_by)
+    else {
+        return;
+    };
+    let OrderByKind::Expressions(exprs) = &mut order_by.kind else { return };
+    if select.distinct.is_none() || !select.projection.iter().all(is_one_column) {
+        return;
+    }
+    for by in exprs {
+        let is_output = |item: &SelectItem| match item {
+            SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
+                *expr == by.expr
+                    && !matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
+            }
+            _ => false,
+        };
+        if let Some(at) = select.projection.iter().position(is_output) {
+            by.expr = number(at + 1);
+        }
+    }
 }
 
 fn is_one_column(item: &SelectItem) -> bool {

@@ -40,7 +40,7 @@ pub(crate) fn translate(error: DataFusionError) -> PlannerError {
 fn diagnosed(diagnostic: &Diagnostic, inner: DataFusionError) -> PlannerError {
     let foreign = matches!(inner, DataFusionError::Plan(_) | DataFusionError::NotImplemented(_));
     let mut error = translate(inner);
-    let pair = |l: datafusion_common::Location| (l.line as usize, l.column as usize);
+    let pair = |l: datafusion_common::Location| (l.line as u32, l.column as u32);
     let span = diagnostic.span.map(|s| Span { start: pair(s.start), end: pair(s.end) });
     if foreign && error.detail.is_none() && error.kind == ErrorKind::Invalid {
         error.message = uncapitalised(&diagnostic.message);

@@ -11,6 +11,7 @@ use datafusion_sql::sqlparser::ast::{
     VisitMut, Visitor, VisitorMut,
 };
 
+use super::materialized::{Materialized, PutBack};
 use super::{Ast, CopySource, DescribeAst};
 use crate::error::{PlannerError, Result};
 
@@ -22,17 +23,17 @@ const MAX_RELATIONS: usize = 1_000;
 /// Chains of fewer terms stay as they are.
 const MIN_BALANCED: usize = 64;
 
-/// Balances chains of AND and OR; fails for statements that are too deep or name too many relations.
-pub(super) fn check(ast: &mut Ast) -> Result<()> {
+/// Completes a tree: puts MATERIALIZED back, balances chains of AND and OR; fails for statements that are too deep or name too many relations.
+pub(super) fn check(ast: &mut Ast, hints: &Materialized) -> Result<()> {
     match ast {
-        Ast::Query(query) => check_tree(query.as_mut()),
-        Ast::Explain { inner, .. } => check(inner),
+        Ast::Query(query) => check_tree(query.as_mut(), hints),
+        Ast::Explain { inner, .. } => check(inner, hints),
         Ast::Copy(copy) => match &mut copy.source {
-            CopySource::Query(query) => check_tree(query.as_mut()),
+            CopySource::Query(query) => check_tree(query.as_mut(), hints),
             CopySource::Table(_) => Ok(()),
         },
-        Ast::Describe(DescribeAst::Query(query)) => check_tree(query.as_mut()),
-        Ast::Sql(statement) => check_tree::<SqlStatement>(statement.as_mut()),
+        Ast::Describe(DescribeAst::Query(query)) => check_tree(query.as_mut(), hints),
+        Ast::Sql(statement) => check_tree::<SqlStatement>(statement.as_mut(), hints),
         Ast::Describe(DescribeAst::Table(_))
         | Ast::Table(_)
         | Ast::ExternalTable(_)
@@ -42,7 +43,8 @@ pub(super) fn check(ast: &mut Ast) -> Result<()> {
     }
 }
 
-fn check_tree<T: Visit + VisitMut>(tree: &mut T) -> Result<()> {
+fn check_tree<T: Visit + VisitMut>(tree: &mut T, hints: &Materialized) -> Result<()> {
+    let ControlFlow::Continue(()) = VisitMut::visit(tree, &mut PutBack(hints));
     let ControlFlow::Continue(()) = VisitMut::visit(tree, &mut Balance);
     match Visit::visit(tree, &mut Depth::default()) {
         ControlFlow::Break(error) => Err(error),

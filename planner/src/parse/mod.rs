@@ -9,6 +9,7 @@ mod depth;
 mod dialect;
 mod external;
 mod hints;
+mod materialized;
 mod position;
 mod script;
 mod session;

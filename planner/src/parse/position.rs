@@ -29,15 +29,15 @@ impl<'a> LineIndex<'a> {
     }
 
     /// The location of the text's end.
-    pub(crate) fn end(&self) -> (usize, usize) {
+    pub(crate) fn end(&self) -> (u32, u32) {
         let start = self.starts.last().copied().unwrap_or(0);
-        (self.starts.len(), self.text[start..].chars().count() + 1)
+        (self.starts.len() as u32, self.text[start..].chars().count() as u32 + 1)
     }
 }
 
 /// A token's span as ours; `None` for the parser's "no place".
 pub(crate) fn span_of(span: TokenSpan) -> Option<Span> {
-    let pair = |l: Location| (l.line as usize, l.column as usize);
+    let pair = |l: Location| (l.line as u32, l.column as u32);
     (span.start.line > 0).then(|| Span { start: pair(span.start), end: pair(span.end) })
 }
 

@@ -11,6 +11,7 @@ use datafusion_sql::sqlparser::parser::{Parser, ParserError};
 use datafusion_sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Word};
 
 use super::dialect::ThalwegDialect;
+use super::materialized::Materialized;
 use super::position::{LineIndex, span_of, split_place};
 use super::{Ast, DescribeAst, ParsedStatement, depth, hints};
 use crate::error::{PlannerError, Result, Span};
@@ -28,7 +29,7 @@ pub(crate) fn parse_script(sql: &str) -> (Vec<ParsedStatement>, Option<PlannerEr
     let tokens = match Tokenizer::new(&DIALECT, &text).tokenize_with_location() {
         Ok(tokens) => tokens,
         Err(error) => {
-            let place = Span::point(error.location.line as usize, error.location.column as usize);
+            let place = Span::point(error.location.line as u32, error.location.column as u32);
             return (
                 Vec::new(),
                 Some(PlannerError::syntax(sentence(&error.message)).with_span(Some(place))),
@@ -71,15 +72,18 @@ pub(super) struct Script<'a> {
     text: &'a Arc<str>,
     index: &'a LineIndex<'a>,
     tokens: Vec<TokenWithSpan>,
+    materialized: Materialized,
     pub(super) parser: Parser<'static>,
 }
 
 impl<'a> Script<'a> {
     fn new(text: &'a Arc<str>, index: &'a LineIndex<'a>, tokens: Vec<TokenWithSpan>) -> Self {
+        let mut stripped = tokens.clone();
+        let materialized = Materialized::take_from(&mut stripped);
         let parser = Parser::new(&DIALECT)
             .with_recursion_limit(MAX_NESTING)
-            .with_tokens_with_locations(tokens.clone());
-        Script { text, index, tokens, parser }
+            .with_tokens_with_locations(stripped);
+        Script { text, index, tokens, materialized, parser }
     }
 
     fn next_statement(&mut self) -> Result<Option<ParsedStatement>> {
@@ -93,7 +97,7 @@ impl<'a> Script<'a> {
         if !matches!(after.token, Token::SemiColon | Token::EOF) {
             return Err(self.expected("end of statement", &after));
         }
-        depth::check(&mut ast)?;
+        depth::check(&mut ast, &self.materialized)?;
         self.finish(ast, &first).map(Some)
     }
 
@@ -108,9 +112,8 @@ impl<'a> Script<'a> {
             .map_or(first.span, |t| t.span);
         let (start, end) = (first.span.start, last.end);
         let range = self.index.offset(start)..self.index.offset(end);
-        let pair = |l: datafusion_sql::sqlparser::tokenizer::Location| {
-            (l.line as usize, l.column as usize)
-        };
+        let pair =
+            |l: datafusion_sql::sqlparser::tokenizer::Location| (l.line as u32, l.column as u32);
         let span = Span { start: pair(start), end: pair(end) };
         Ok(ParsedStatement { text: Arc::clone(self.text), range, span, hints, ast })
     }
@@ -280,9 +283,8 @@ impl<'a> Script<'a> {
 
     /// A point widened to the token that begins there.
     fn widen(&self, point: Span) -> Span {
-        let pair = |l: datafusion_sql::sqlparser::tokenizer::Location| {
-            (l.line as usize, l.column as usize)
-        };
+        let pair =
+            |l: datafusion_sql::sqlparser::tokenizer::Location| (l.line as u32, l.column as u32);
         let at = self.tokens.partition_point(|t| pair(t.span.start) < point.start);
         match self.tokens.get(at) {
             Some(token) if pair(token.span.start) == point.start => {

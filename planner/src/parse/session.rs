@@ -2,7 +2,7 @@
 
 use datafusion_sql::sqlparser::ast::ObjectName;
 use datafusion_sql::sqlparser::keywords::Keyword;
-use datafusion_sql::sqlparser::tokenizer::Token;
+use datafusion_sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::Ast;
 use super::script::Script;
@@ -127,12 +127,21 @@ impl Script<'_> {
             }
             if self.parser.consume_token(&Token::Period) {
                 key.push('.');
-            } else if self.parser.consume_token(&Token::Minus) {
+            } else if self.joins_with_minus(&token) && self.parser.consume_token(&Token::Minus) {
                 key.push('-');
             } else {
                 return Ok(key);
             }
         }
+    }
+
+    /// Whether the next two tokens are a minus and a word that touch the token before: `csv.ignore-errors`.
+    fn joins_with_minus(&self, before: &TokenWithSpan) -> bool {
+        let (minus, word) = (self.parser.peek_nth_token(0), self.parser.peek_nth_token(1));
+        minus.token == Token::Minus
+            && minus.span.start == before.span.end
+            && word.span.start == minus.span.end
+            && matches!(word.token, Token::Word(_))
     }
 
     /// All text up to the statement's end: the content of one quoted string, or the text as written.

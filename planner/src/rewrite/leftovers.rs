@@ -5,7 +5,7 @@ use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_expr::{Expr, LogicalPlan};
 
 use crate::bind::translate;
-use crate::error::{PlannerError, Span};
+use crate::error::{ErrorKind, PlannerError, Span};
 
 /// Fails when a rewritten plan still has a subquery that depends on its surroundings.
 pub(super) fn check(plan: &LogicalPlan) -> crate::Result<()> {
@@ -39,6 +39,18 @@ pub(super) fn check(plan: &LogicalPlan) -> crate::Result<()> {
     }
 }
 
+/// What an error of rewriting an analysed plan means: names have been resolved by then, so that an unknown name or a
+/// broken invariant says that a correlated subquery could not be taken apart.
+pub(super) fn explain(plan: &LogicalPlan, cause: PlannerError) -> PlannerError {
+    if !matches!(cause.kind, ErrorKind::Name | ErrorKind::Internal) {
+        return cause;
+    }
+    match check(plan) {
+        Err(error) => error,
+        Ok(()) => PlannerError { kind: ErrorKind::Internal, ..cause },
+    }
+}
+
 fn outer_columns(expr: &Expr) -> Vec<Expr> {
     match expr {
         Expr::Exists(exists) => exists.subquery.outer_ref_columns.clone(),
@@ -53,7 +65,7 @@ fn error(outer: Option<&Expr>) -> PlannerError {
         Some(Expr::OuterReferenceColumn(_, column)) => Some(column),
         _ => None,
     };
-    let pair = |l: datafusion_common::Location| (l.line as usize, l.column as usize);
+    let pair = |l: datafusion_common::Location| (l.line as u32, l.column as u32);
     let span = column
         .and_then(|c| c.spans().first())
         .map(|s| Span { start: pair(s.start), end: pair(s.end) });

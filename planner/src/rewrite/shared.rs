@@ -28,8 +28,10 @@ pub(crate) fn finish_query(
     plan: LogicalPlan,
     shared: Vec<SharedPlan>,
 ) -> crate::Result<QueryPlan> {
-    let rewritten = rewriter.analyze(plan).and_then(|plan| rewriter.optimize(plan));
-    let plan = rewritten.map_err(translate)?;
+    let plan = rewriter.analyze(plan).map_err(translate)?;
+    let plan = rewriter
+        .optimize(plan.clone())
+        .map_err(|error| leftovers::explain(&plan, translate(error)))?;
     let names = plan.schema().fields().iter().map(|field| field.name().clone()).collect();
     let mut query = QueryPlan { plan, names, shared: Vec::new() };
     for plan in shared.into_iter().rev() {
@@ -56,6 +58,8 @@ fn narrow(
         return Ok(None);
     }
     let columns = columns_read(&readers, plan.schema())?;
+    // The readers' plans rely on the nullability that they were bound with.
+    let schema = Arc::new(plan.schema().inner().project(&columns)?);
     let mut builder = LogicalPlanBuilder::from(plan);
     if let Some(filter) = filter_of(&readers, builder.schema())? {
         builder = builder.filter(filter)?;
@@ -65,8 +69,7 @@ fn narrow(
         .map(|&at| Expr::Column(Column::from(builder.schema().qualified_field(at))))
         .collect();
     let plan = rewriter.optimize(builder.project(narrowed)?.build()?)?;
-    let source: Arc<dyn TableSource> =
-        Arc::new(SharedSource::new(id, name.clone(), Arc::clone(plan.schema().inner())));
+    let source: Arc<dyn TableSource> = Arc::new(SharedSource::new(id, name.clone(), schema));
     for reader in
         std::iter::once(&mut query.plan).chain(query.shared.iter_mut().map(|s| &mut s.plan))
     {
@@ -122,7 +125,7 @@ fn filter_of(readers: &[TableScan], schema: &DFSchema) -> Result<Option<Expr>> {
     }
     let mut alternatives: Vec<Expr> = Vec::new();
     for scan in readers {
-        let usable = scan.filters.iter().filter(|f| !f.is_volatile() && !has_subquery(f));
+        let usable = scan.filters.iter().filter(|f| usable(f));
         let conditions = usable.map(|f| over(f.clone(), schema)).collect::<Result<Vec<_>>>()?;
         match conjunction(conditions) {
             Some(condition) if !alternatives.contains(&condition) => alternatives.push(condition),
@@ -131,6 +134,11 @@ fn filter_of(readers: &[TableScan], schema: &DFSchema) -> Result<Option<Expr>> {
         }
     }
     Ok(disjunction(alternatives))
+}
+
+/// Whether a scan's filter can be evaluated in the shared plan with the same outcome.
+fn usable(filter: &Expr) -> bool {
+    !filter.is_volatile() && !filter.contains_outer() && !has_subquery(filter)
 }
 
 fn has_subquery(expr: &Expr) -> bool {

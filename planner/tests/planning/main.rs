@@ -1,5 +1,11 @@
 //! Plans SQL text against a stub catalog and looks at what comes out.
 
-mod smoke;
+mod errors;
+mod limits;
+mod names;
+mod queries;
+mod sharing;
+mod statements;
 mod stub;
+mod subqueries;
 mod suites;

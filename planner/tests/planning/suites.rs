@@ -54,13 +54,13 @@ const TPCDS: [(&str, &str); 24] = [
 fn suite(name: &str) -> Option<Vec<(PathBuf, String)>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/queries").join(name);
     let mut paths: Vec<PathBuf> =
-        std::fs::read_dir(&folder).ok()?.map(|entry| entry.unwrap().path()).collect();
+        std::fs::read_dir(&folder).ok()?.map(|entry| entry.expect("it works").path()).collect();
     paths.retain(|path| path.extension().is_some_and(|e| e == "sql"));
     paths.sort();
     Some(
         paths
             .into_iter()
-            .map(|path| (path.clone(), std::fs::read_to_string(path).unwrap()))
+            .map(|path| (path.clone(), std::fs::read_to_string(path).expect("it works")))
             .collect(),
     )
 }
@@ -149,7 +149,7 @@ fn leftovers(query: &QueryPlan) -> Vec<String> {
             }
             Ok(TreeNodeRecursion::Continue)
         })
-        .unwrap();
+        .expect("it works");
         plan.apply_with_subqueries(|node| {
             node.apply_expressions(|expr| {
                 expr.apply(|e| {
@@ -163,7 +163,7 @@ fn leftovers(query: &QueryPlan) -> Vec<String> {
                 })
             })
         })
-        .unwrap();
+        .expect("it works");
     }
     found
 }
@@ -188,7 +188,7 @@ fn check_order(query: &QueryPlan) {
             }
             Ok(TreeNodeRecursion::Continue)
         })
-        .unwrap();
+        .expect("it works");
     }
 }
 

@@ -1,0 +1,186 @@
+//! Errors: message, place and suggestion.
+
+use super::stub::error;
+use thalweg_planner::{ErrorKind, Planner};
+
+/// Message, the text over the carets, and the hint.
+#[track_caller]
+fn parts(sql: &str) -> (String, Option<String>, Option<String>) {
+    let text = error(sql);
+    let mut lines = text.lines();
+    let message = lines.next().expect("it works").to_string();
+    let all: Vec<&str> = lines.collect();
+    let place = all.first().filter(|line| line.starts_with("LINE ")).map(|line| {
+        let carets = all[1];
+        let from = carets.chars().take_while(|c| *c == ' ').count();
+        let width = carets.trim().chars().count();
+        line.chars().skip(from).take(width).collect()
+    });
+    let hint = all.iter().find_map(|line| line.strip_prefix("HINT: ")).map(str::to_string);
+    (message, place, hint)
+}
+
+#[track_caller]
+fn assert_error(sql: &str, message: &str, place: &str, hint: Option<&str>) {
+    let (m, p, h) = parts(sql);
+    assert_eq!((m.as_str(), p.as_deref(), h.as_deref()), (message, Some(place), hint), "{sql}");
+}
+
+#[test]
+fn syntax_errors_have_a_place() {
+    assert_error("SELEC 1", "expected an SQL statement, found SELEC", "SELEC", None);
+    assert_error("SELECT 1; SELECT 2 2 2", "expected end of statement, found 2", "2", None);
+    assert_eq!(parts("SELECT (1").0, "expected ), but the text ends here");
+    assert_eq!(parts("SELECT 'abc").0, "unterminated string literal");
+    assert_error("EXPLAIN (FORMAT XML) SELECT 1", "expected TEXT or JSON, found XML", "XML", None);
+}
+
+#[test]
+fn misspelt_names_get_suggestions() {
+    let did = |name: &str| format!("did you mean \"{name}\"?");
+    assert_error(
+        "SELECT * FROM ordes",
+        "table ordes does not exist",
+        "ordes",
+        Some(&did("orders")),
+    );
+    assert_error(
+        "SELECT * FROM s1.ordes",
+        "table s1.ordes does not exist",
+        "s1.ordes",
+        Some(&did("s1.orders")),
+    );
+    assert_error("SELECT idd FROM t", "column idd does not exist", "idd", Some(&did("id")));
+    assert_error("SELECT t.idd FROM t", "column t.idd does not exist", "t.idd", Some(&did("id")));
+    assert_error(
+        "SELECT summ(v) FROM t",
+        "function summ does not exist",
+        "summ",
+        Some(&did("sum")),
+    );
+    assert_error(
+        "SELECT * FROM t JOIN u USING (idd)",
+        "column idd does not exist",
+        "idd",
+        Some(&did("id")),
+    );
+    assert_error("SELECT id FROM t ORDER BY zz", "column zz does not exist", "zz", None);
+    assert_error(
+        "SELECT * FROM generate_serie(1, 2)",
+        "table function generate_serie does not exist",
+        "generate_serie",
+        Some(&did("generate_series")),
+    );
+    assert_error(
+        "SELECT /*+ BROADCST(t) */ * FROM t",
+        "unknown hint BROADCST",
+        "/*+ BROADCST(t) */",
+        Some(&did("BROADCAST")),
+    );
+    assert_error(
+        "SELECT x.id FROM t",
+        "there is no table or alias x in this part of the query",
+        "x.id",
+        None,
+    );
+}
+
+#[test]
+fn ambiguity_and_types() {
+    assert_error(
+        "SELECT id FROM t, u",
+        "column id is ambiguous",
+        "id",
+        Some("write the table or alias before it"),
+    );
+    assert_error(
+        "SELECT sum(s) FROM t",
+        "no function matches sum(Utf8View)",
+        "sum",
+        Some("a CAST of an argument may help"),
+    );
+    assert_error(
+        "SELECT * FROM t WHERE id = 'abc'",
+        "cannot cast string 'abc' to value of Int64 type",
+        "'abc'",
+        None,
+    );
+    assert!(error("SELECT 9223372036854775807 + 1").starts_with("integer out of range"));
+    assert!(
+        error("SELECT id FROM t WHERE k > 1 + 9223372036854775807")
+            .starts_with("integer out of range")
+    );
+}
+
+#[test]
+fn what_would_be_dropped_is_refused() {
+    let refused = |sql: &str, what: &str, place: &str| {
+        let (message, found, _) = parts(sql);
+        assert_eq!(
+            (message, found.as_deref()),
+            (format!("{what} is not supported"), Some(place)),
+            "{sql}"
+        );
+    };
+    refused("SELECT * FROM t TABLESAMPLE BERNOULLI (10)", "TABLESAMPLE", "t");
+    refused("SELECT * FROM t FOR SYSTEM_TIME AS OF '2020-01-01'", "FOR SYSTEM_TIME AS OF", "t");
+    refused("SELECT TOP 3 * FROM t", "TOP (write LIMIT)", "SELECT");
+    refused("UPDATE t SET id = 1", "UPDATE", "UPDATE t SET id = 1");
+    refused("DELETE FROM t", "DELETE", "DELETE FROM t");
+    refused(
+        "SELECT * FROM t /*+ OPTIONS('x'='y') */",
+        "a hint at this place",
+        "/*+ OPTIONS('x'='y') */",
+    );
+    for sql in [
+        "SELECT * FROM t FOR UPDATE",
+        "SELECT * FROM (SELECT * FROM t FOR UPDATE) x",
+        "SELECT * FROM t PIVOT (sum(v) FOR k IN (1, 2))",
+        "SELECT * FROM t WITH (NOLOCK)",
+        "SELECT * FROM t CROSS APPLY u",
+        "SELECT id INTO x FROM t",
+        "INSERT INTO t SELECT * FROM u TABLESAMPLE BERNOULLI (1)",
+        "INSERT INTO t VALUES (1, 2, 3, 'a') ON CONFLICT DO NOTHING",
+        "CREATE VIEW w AS SELECT * FROM t TABLESAMPLE BERNOULLI (1)",
+        "CREATE TABLE x AS SELECT * FROM t TABLESAMPLE BERNOULLI (1)",
+        "CREATE TABLE x (a INT) PARTITION BY (a)",
+        "CREATE MATERIALIZED VIEW v AS SELECT 1",
+        "ALTER TABLE t ADD COLUMN z INT",
+        "MERGE INTO t USING u ON t.id = u.id WHEN MATCHED THEN DELETE",
+        "BEGIN",
+    ] {
+        assert!(error(sql).contains("not supported"), "{sql}: {}", error(sql));
+    }
+}
+
+#[test]
+fn hints_are_collected_with_their_block() {
+    let planner = Planner::new();
+    let sql = "SELECT /*+ BROADCAST(a), LEADING((a b) c) */ * FROM (SELECT /*+ rows(a #10) */ id FROM t) a";
+    let statements = planner.parse(sql).expect("it works");
+    let hints: Vec<(&str, &str, usize)> = statements[0]
+        .hints()
+        .iter()
+        .map(|h| (h.name.as_str(), h.arguments.as_str(), h.block))
+        .collect();
+    assert_eq!(hints, [("BROADCAST", "a", 0), ("LEADING", "(a b) c", 0), ("ROWS", "a #10", 1)]);
+}
+
+#[test]
+fn missing_files_are_found_in_the_text() {
+    assert_error(
+        "SELECT * FROM 'missing.csv'",
+        "no file matches missing.csv",
+        "'missing.csv'",
+        None,
+    );
+}
+
+#[test]
+fn kinds_tell_what_went_wrong() {
+    let kind = |sql: &str| super::stub::plan(sql).expect_err("it fails").kind;
+    assert_eq!(kind("SELEC"), ErrorKind::Syntax);
+    assert_eq!(kind("SELECT nope FROM t"), ErrorKind::Name);
+    assert_eq!(kind("SELECT s + v FROM t"), ErrorKind::Type);
+    assert_eq!(kind("DELETE FROM t"), ErrorKind::NotSupported);
+}
