@@ -3,9 +3,10 @@
 //! Invariant: every column id has an entry; `distinct` is at least 1 and at most `base_rows`.
 
 use arrow::datatypes::DataType;
+use datafusion_common::ScalarValue;
 
 use crate::cardinality::defaults::{
-    ALPHABET, DISTINCT_FRACTION, DISTINCT_MIN, NESTED_WIDTH, NULL_FRACTION, STRING_WIDTH,
+    ALPHABET, DISTINCT_EXPONENT, DISTINCT_MIN, NESTED_WIDTH, NULL_FRACTION, STRING_WIDTH,
     TABLE_ROWS,
 };
 use crate::cardinality::literals::{number, values_between};
@@ -17,8 +18,10 @@ use crate::statistics::{ColumnStatistics, TableStatistics};
 pub(crate) struct ColumnEstimate {
     /// Distinct values among `base_rows` rows.
     pub distinct: f64,
-    /// Whether `distinct` was counted rather than bounded or guessed.
+    /// Whether `distinct` was counted or follows from bounds, rather than guessed.
     pub distinct_known: bool,
+    /// Whether `distinct` was counted.
+    pub counted: bool,
     /// The rows `distinct` refers to.
     pub base_rows: f64,
     /// Share of NULLs.
@@ -29,6 +32,13 @@ pub(crate) struct ColumnEstimate {
     pub max: Option<f64>,
     /// Bytes of a value.
     pub width: f64,
+}
+
+impl ColumnEstimate {
+    /// Whether nearly every row has a value of its own, as in a key.
+    pub fn is_keylike(&self) -> bool {
+        self.distinct >= self.base_rows * 0.9
+    }
 }
 
 /// Facts of all columns of a query.
@@ -123,7 +133,9 @@ fn from_statistics(info: &ColumnInfo, statistics: &ColumnStatistics, rows: f64) 
     let distinct = statistics.distinct.unwrap_or(guessed);
     ColumnEstimate {
         distinct: distinct.min(rows).max(1.0),
-        distinct_known: statistics.distinct.is_some(),
+        counted: statistics.distinct.is_some(),
+        distinct_known: statistics.distinct.is_some()
+            || bound.is_some_and(|_| is_dense(&info.data_type)),
         base_rows: rows.max(1.0),
         null_fraction: nulls,
         min,
@@ -140,16 +152,30 @@ fn guess_distinct(
     bound: Option<f64>,
     rows: f64,
 ) -> f64 {
-    let share = (rows * DISTINCT_FRACTION).max(DISTINCT_MIN);
+    let share = rows.powf(DISTINCT_EXPONENT).max(DISTINCT_MIN);
     if let Some(bound) = bound {
-        let dense =
-            data_type.is_integer() || matches!(data_type, DataType::Date32 | DataType::Boolean);
-        return if dense { bound } else { bound.min(share) };
+        return if is_dense(data_type) { bound } else { bound.min(share) };
     }
-    match statistics.avg_width {
-        Some(width) if is_string(data_type) => share.min(ALPHABET.powf(width.max(0.5))),
-        _ => share,
+    match short_width(data_type, statistics) {
+        Some(width) => share.min(ALPHABET.powf(width.max(0.5))),
+        None => share,
     }
+}
+
+fn is_dense(data_type: &DataType) -> bool {
+    data_type.is_integer() || matches!(data_type, DataType::Date32 | DataType::Boolean)
+}
+
+/// The width of the strings of a column as far as it limits their number: the average, or the longer bound.
+fn short_width(data_type: &DataType, statistics: &ColumnStatistics) -> Option<f64> {
+    if !is_string(data_type) {
+        return None;
+    }
+    let length = |value: &Option<ScalarValue>| {
+        value.as_ref().and_then(|value| value.try_as_str().flatten()).map(|text| text.len() as f64)
+    };
+    let bounds = length(&statistics.min).zip(length(&statistics.max)).map(|(a, b)| a.max(b));
+    [statistics.avg_width, bounds].into_iter().flatten().reduce(f64::min)
 }
 
 fn is_string(data_type: &DataType) -> bool {

@@ -12,8 +12,8 @@ pub(super) const LIKE_PREFIX: f64 = 0.04;
 pub(super) const LIKE_CONTAINS: f64 = 0.08;
 /// Share of NULLs in a nullable column without statistics.
 pub(super) const NULL_FRACTION: f64 = 0.02;
-/// Distinct values of a column without statistics, as a share of the rows.
-pub(super) const DISTINCT_FRACTION: f64 = 0.1;
+/// Distinct values of a column without statistics: the rows to this power.
+pub(super) const DISTINCT_EXPONENT: f64 = 0.7;
 /// Distinct values of a column without statistics, at least (rows permitting).
 pub(super) const DISTINCT_MIN: f64 = 200.0;
 /// Different characters that a position of a short string takes.
@@ -24,6 +24,9 @@ pub(super) const STRING_WIDTH: f64 = 20.0;
 pub(super) const NESTED_WIDTH: f64 = 64.0;
 /// Exponents of the second, third, … strongest conjunct: conditions are seldom independent.
 pub(super) const CONJUNCT_EXPONENTS: [f64; 4] = [1.0, 0.85, 0.7, 0.55];
+/// By how much each further key of which nothing is known multiplies the groups: such keys mostly describe the same
+/// thing.
+pub(super) const UNKNOWN_KEY_FACTOR: f64 = 3.0;
 /// Exponent of each further key column in the number of groups.
 pub(super) const GROUP_EXPONENT: f64 = 0.8;
 /// Least share of rows that an anti join is believed to keep.

@@ -65,7 +65,8 @@ impl Estimator {
     /// are the mark of a foreign key.
     fn composite(&self, keys: &[(ColumnId, ColumnId)], left: f64, right: f64) -> (f64, f64, f64) {
         if let [(l, r)] = keys {
-            let (dl, dr) = (self.distinct(*l, left), self.distinct(*r, right));
+            let dl = self.distinct(*l, left).min(self.referenced_values(*l, *r));
+            let dr = self.distinct(*r, right).min(self.referenced_values(*r, *l));
             return (dl, dr, dl.max(dr));
         }
         let (left_keys, right_keys): (Vec<_>, Vec<_>) = keys.iter().copied().unzip();
@@ -77,6 +78,14 @@ impl Estimator {
             (None, None) => dl.max(dr),
         };
         (dl.min(domain), dr.min(domain), domain)
+    }
+
+    /// The most values a column can have if it refers to a key of the other side: a number that was not counted (all
+    /// values between the bounds, say) is not believed to exceed the key's.
+    fn referenced_values(&self, column: ColumnId, other: ColumnId) -> f64 {
+        let other = self.column(other);
+        let refers = !self.column(column).counted && other.is_keylike();
+        if refers { other.distinct } else { f64::INFINITY }
     }
 
     /// Distinct composite keys among `rows`, and the base rows if the keys identify them nearly.

@@ -1,20 +1,20 @@
 //! DPhyp: enumerates every pair of connected, disjoint sets of relations with an edge between them, each once, small
 //! sets before the sets that contain them (Moerkotte and Neumann 2008).
 
-use crate::joins::graph::{Edge, JoinGraph};
+use crate::joins::graph::Edge;
 use crate::joins::relset::RelSet;
 use crate::joins::{PairConsumer, PairCounter};
 
 /// The number of pairs, or `None` if there are more than the budget.
-pub(crate) fn count_pairs(graph: &JoinGraph, budget: usize) -> Option<usize> {
+pub(crate) fn count_pairs(edges: &[Edge], relations: usize, budget: usize) -> Option<usize> {
     let mut counter = PairCounter { budget, ..PairCounter::default() };
-    enumerate(graph, graph.relations.len(), &mut counter);
+    enumerate(edges, relations, &mut counter);
     (counter.pairs <= budget).then_some(counter.pairs)
 }
 
 /// Announces all pairs to the consumer.
-pub(crate) fn enumerate(graph: &JoinGraph, relations: usize, consumer: &mut dyn PairConsumer) {
-    let mut search = Dphyp { edges: &graph.edges, consumer, stopped: false };
+pub(crate) fn enumerate(edges: &[Edge], relations: usize, consumer: &mut dyn PairConsumer) {
+    let mut search = Dphyp { edges, consumer, stopped: false };
     for start in (0..relations).rev() {
         let set = RelSet::single(start);
         search.emit_connected(set);
@@ -110,5 +110,111 @@ impl Dphyp<'_> {
         if !self.consumer.pair(left, right) {
             self.stopped = true;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::relational::JoinSpec;
+
+    /// Records every pair.
+    #[derive(Default)]
+    struct Recorder {
+        known: BTreeSet<RelSet>,
+        pairs: Vec<(RelSet, RelSet)>,
+    }
+
+    impl PairConsumer for Recorder {
+        fn has(&self, set: RelSet) -> bool {
+            set.len() == 1 || self.known.contains(&set)
+        }
+
+        fn pair(&mut self, left: RelSet, right: RelSet) -> bool {
+            assert!(self.has(left) && self.has(right), "operands come before their pair");
+            self.known.insert(left.union(right));
+            self.pairs.push((left.min(right), left.max(right)));
+            true
+        }
+    }
+
+    fn edge(left: u64, right: u64) -> Edge {
+        let mut edge = Edge::of(&JoinSpec::cross());
+        (edge.left, edge.right) = (RelSet(left), RelSet(right));
+        edge
+    }
+
+    /// All pairs by definition: both sets are connected and an edge spans them.
+    fn by_definition(edges: &[Edge], relations: usize) -> BTreeSet<(RelSet, RelSet)> {
+        let mut connected: BTreeSet<RelSet> = (0..relations).map(RelSet::single).collect();
+        let mut pairs = BTreeSet::new();
+        let spans = |l: RelSet, r: RelSet| {
+            edges.iter().any(|e| {
+                (e.left.is_subset(l) && e.right.is_subset(r))
+                    || (e.left.is_subset(r) && e.right.is_subset(l))
+            })
+        };
+        let mut sets: Vec<RelSet> = RelSet::first(relations).subsets().collect();
+        sets.sort_by_key(|set| set.len());
+        for set in sets {
+            for left in set.subsets().filter(|left| *left != set) {
+                let right = RelSet(set.0 & !left.0);
+                if connected.contains(&left) && connected.contains(&right) && spans(left, right) {
+                    pairs.insert((left.min(right), left.max(right)));
+                }
+            }
+            if pairs.iter().any(|(l, r)| l.union(*r) == set) {
+                connected.insert(set);
+            }
+        }
+        pairs
+    }
+
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, bound: u64) -> u64 {
+            self.0 = self
+                .0
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (self.0 >> 33) % bound
+        }
+    }
+
+    #[test]
+    fn every_pair_is_found_once() {
+        for seed in 0..300 {
+            let mut random = Random(seed);
+            let relations = 2 + random.below(5);
+            let mut edges = Vec::new();
+            for _ in 0..relations + random.below(4) {
+                let (a, b) = (random.below(relations), random.below(relations));
+                if a != b {
+                    edges.push(edge(1 << a, 1 << b));
+                }
+            }
+            if random.below(2) == 0 {
+                let (left, right) = (random.below(1 << relations), random.below(1 << relations));
+                if left & right == 0 && left != 0 && right != 0 {
+                    edges.push(edge(left, right));
+                }
+            }
+            let mut recorder = Recorder::default();
+            enumerate(&edges, relations as usize, &mut recorder);
+            let found: BTreeSet<_> = recorder.pairs.iter().copied().collect();
+            assert_eq!(found.len(), recorder.pairs.len(), "seed {seed}: a pair was found twice");
+            assert_eq!(found, by_definition(&edges, relations as usize), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn a_budget_stops_the_count() {
+        let clique: Vec<Edge> =
+            (0..8).flat_map(|a| (a + 1..8).map(move |b| edge(1 << a, 1 << b))).collect();
+        assert_eq!(count_pairs(&clique, 8, 100), None);
+        assert!(count_pairs(&clique, 8, 100_000).is_some());
     }
 }

@@ -67,7 +67,8 @@ impl Edge {
         columns
     }
 
-    fn of(spec: &JoinSpec) -> Self {
+    /// An edge with a join's condition, not yet placed.
+    pub fn of(spec: &JoinSpec) -> Self {
         Self {
             op: spec.join_type,
             on: spec.on.clone(),

@@ -57,8 +57,8 @@ fn enumerate(block: &mut BlockSearch<'_, '_>, graph: &JoinGraph) {
         return;
     }
     let relations = graph.relations.len();
-    if dphyp::count_pairs(graph, options.pair_budget).is_some() {
-        dphyp::enumerate(graph, relations, block);
+    if dphyp::count_pairs(&graph.edges, relations, options.pair_budget).is_some() {
+        dphyp::enumerate(&graph.edges, relations, block);
     } else {
         linearized::enumerate(graph, block);
     }

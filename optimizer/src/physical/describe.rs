@@ -186,17 +186,13 @@ impl<'a> Names<'a> {
             Side::Left => "left",
             Side::Right => "right",
         };
-        let (join_type, build, on, filter): (
-            JoinType,
-            Option<Side>,
-            &[(Expr, Expr)],
-            &Option<Expr>,
-        ) = match op {
+        let no_keys = Vec::new();
+        let (join_type, build, on, filter) = match op {
             PhysicalOp::HashJoin { join_type, build, on, filter, .. } => {
                 (*join_type, Some(*build), on, filter)
             }
             PhysicalOp::NestedLoopJoin { join_type, build, filter, .. } => {
-                (*join_type, Some(*build), &[], filter)
+                (*join_type, Some(*build), &no_keys, filter)
             }
             PhysicalOp::SortMergeJoin { join_type, on, filter, .. } => {
                 (*join_type, None, on, filter)

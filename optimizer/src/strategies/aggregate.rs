@@ -134,7 +134,7 @@ impl Search<'_> {
             if !aggregation.splittable() || !self.options.strategies.two_phase_aggregate {
                 self.aggregate_input(aggregation, self.gather(candidate), single, into);
             }
-        } else {
+        } else if !aggregation.prefers_two_phases(self) {
             for keys in self.partition_choices(aggregation, interesting) {
                 let shipped = self.ship(candidate, ShipStrategy::Hash(keys));
                 self.aggregate_input(aggregation, shipped, single, into);
@@ -174,6 +174,19 @@ impl Search<'_> {
 }
 
 impl Aggregation<'_> {
+    /// Whether the number of groups is a mere guess. If it were small, sending rows by their keys would leave most
+    /// subtasks idle, whereas aggregating first is never far from the best.
+    fn prefers_two_phases(&self, search: &Search<'_>) -> bool {
+        let switches = &search.options.strategies;
+        let possible = self.splittable() && switches.two_phase_aggregate && switches.hash_aggregate;
+        possible && !self.keys_known(search)
+    }
+
+    /// Whether the distinct values of all keys are more than a guess.
+    pub fn keys_known(&self, search: &Search<'_>) -> bool {
+        self.keys.iter().all(|&key| search.estimator.column(key).distinct_known)
+    }
+
     /// Whether the work can be split into states per subtask: values of DISTINCT or ordered aggregates must meet first.
     pub fn splittable(&self) -> bool {
         let whole = |call: &AggregateCall| !call.distinct && call.order_by.is_empty();

@@ -22,7 +22,7 @@ impl Search<'_> {
         phase: AggregatePhase,
         into: &mut Vec<Candidate>,
     ) {
-        let sortable = aggregation.spec.grouping_sets.is_none() && !aggregation.keys.is_empty();
+        let sortable = self.sortable(aggregation);
         let switches = &self.options.strategies;
         if sortable && (switches.sort_aggregate || !switches.hash_aggregate) {
             into.extend(self.sort_aggregate(aggregation, input.clone(), phase));
@@ -112,7 +112,8 @@ impl Search<'_> {
     }
 
     fn sortable(&self, aggregation: &Aggregation<'_>) -> bool {
-        aggregation.spec.grouping_sets.is_none() && !aggregation.keys.is_empty()
+        let plain = aggregation.spec.grouping_sets.is_none() && aggregation.splittable();
+        plain && !aggregation.keys.is_empty()
     }
 
     fn partial(&self, aggregation: &Aggregation<'_>, candidate: &Candidate) -> Candidate {
@@ -157,7 +158,7 @@ impl Search<'_> {
         input: &Input,
     ) -> Cost {
         let spec = aggregation.spec;
-        let degree = self.degree(input.parallelism);
+        let degree = self.degree(input.parallelism).min(groups.max(1.0));
         let sets = spec.grouping_sets.as_ref().map_or(1, |sets| sets.sets.len()) as f64;
         let width = self.estimator.row_width(&spec.output());
         let table = groups * (width + HASH_ENTRY_BYTES);

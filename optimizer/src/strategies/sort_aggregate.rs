@@ -12,8 +12,8 @@ use crate::strategies::aggregate::Aggregation;
 use crate::strategies::{column_set, expression_ns};
 
 impl Search<'_> {
-    /// Aggregates a channel by order, sorting first if the rows do not come grouped. DISTINCT aggregates are left to
-    /// hashing, unless that is forbidden.
+    /// Aggregates a channel by order, sorting first if the rows do not come grouped; but a mere guess of the
+    /// number of groups does not justify a sort.
     pub fn sort_aggregate(
         &self,
         aggregation: &Aggregation<'_>,
@@ -24,8 +24,11 @@ impl Search<'_> {
         let keys = column_set(aggregation.keys.iter().map(|&key| classes.canonical(key)));
         let ordered = input.provided.map(|column| classes.canonical(column));
         let grouped = ordered.meets_local(&RequestedLocal::Grouping(keys));
+        let worth_sorting = aggregation.keys_known(self) || !self.options.strategies.hash_aggregate;
         let input = if grouped {
             input
+        } else if !worth_sorting {
+            return None;
         } else {
             self.sorted(input, &ascending(aggregation.keys.iter().copied()), aggregation.input)
         };
@@ -49,7 +52,9 @@ impl Search<'_> {
             },
             output: aggregation.output.to_vec(),
             provided: input.provided.clone(),
-            work: Cost::cpu(cpu / self.degree(input.parallelism)),
+            work: Cost::cpu(
+                cpu / self.degree(input.parallelism).min(aggregation.logical.rows.max(1.0)),
+            ),
             parallelism: input.parallelism,
             inputs: vec![input],
         };

@@ -25,13 +25,12 @@ impl Search<'_> {
         let natural: Vec<(usize, bool, bool)> =
             (0..count).map(|index| (index, false, false)).collect();
         let mut orders = vec![natural];
-        let sides: [(&Entry, &Group, fn(&(ColumnId, ColumnId)) -> ColumnId); 2] =
-            [(left, operands.left, |pair| pair.0), (right, operands.right, |pair| pair.1)];
-        for (entry, group, key) in sides {
-            let keys: Vec<ColumnId> = operands.pair.keys.iter().map(key).collect();
-            orders.extend(
-                existing_order(entry, group, &keys).filter(|order| !orders.contains(order)),
-            );
+        let (left_keys, right_keys): (Vec<ColumnId>, Vec<ColumnId>) =
+            operands.pair.keys.iter().copied().unzip();
+        for (entry, group, keys) in
+            [(left, operands.left, left_keys), (right, operands.right, right_keys)]
+        {
+            orders.extend(existing_order(entry, group, &keys).filter(|o| !orders.contains(o)));
         }
         for order in orders {
             into.push(self.sort_merge_join(operands, left, right, &order));

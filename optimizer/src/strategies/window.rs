@@ -34,7 +34,7 @@ impl Search<'_> {
         let logical = input.logical.clone();
         let mut candidates = Vec::new();
         for candidate in &input.candidates {
-            let channel = self.partitioned(candidate, partition_by, &logical);
+            let channel = self.window_input(candidate, partition_by, &wanted, &logical);
             let order = self
                 .usable_order(&channel, partition_by, order_by, &logical)
                 .unwrap_or(wanted.clone());
@@ -55,6 +55,23 @@ impl Search<'_> {
             candidates.push(self.node(draft, &logical));
         }
         Ok(self.prune(candidates, interesting, &logical))
+    }
+
+    /// Rows of a partition together; without partition keys, all rows in one subtask, sorted before they get there.
+    fn window_input(
+        &self,
+        candidate: &Candidate,
+        partition_by: &[ColumnId],
+        wanted: &Ordering,
+        logical: &Logical,
+    ) -> Input {
+        let parallel = candidate.node.parallelism == Parallelism::Full;
+        if !(parallel && partition_by.is_empty() && !wanted.is_empty()) {
+            return self.partitioned(candidate, partition_by, logical);
+        }
+        let sorted = self.sorted(self.forward(candidate), wanted, logical).channel.node;
+        let local = Candidate { time: self.profile.time_ns(&sorted.cumulative), node: sorted };
+        self.ship(&local, ShipStrategy::Merge(wanted.clone()))
     }
 
     /// Reads a candidate so that rows with equal keys meet; without keys, all rows.

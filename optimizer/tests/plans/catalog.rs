@@ -59,7 +59,7 @@ impl Tables {
             columns.iter().map(|(name, t, ..)| Field::new(*name, t.clone(), true)).collect();
         let scalar = |t: &DataType, v: i32| match t {
             DataType::Date32 => ScalarValue::Date32(Some(v)),
-            _ => ScalarValue::Int32(Some(v)).cast_to(t).unwrap(),
+            _ => ScalarValue::Int32(Some(v)).cast_to(t).expect("bounds are numbers"),
         };
         let statistics = columns
             .iter()

@@ -33,8 +33,10 @@ fn few_groups_are_aggregated_in_two_phases() {
 #[test]
 fn a_count_reads_no_column() {
     let plan = plan("select count(*) from item");
-    let scan =
-        nodes(&plan).into_iter().find(|node| matches!(node.op, PhysicalOp::Scan { .. })).unwrap();
+    let scan = nodes(&plan)
+        .into_iter()
+        .find(|node| matches!(node.op, PhysicalOp::Scan { .. }))
+        .expect("a scan");
     assert!(scan.output.is_empty(), "{}", text(&plan));
 }
 
@@ -45,7 +47,7 @@ fn the_smaller_side_is_built() {
     let join = nodes(&plan)
         .into_iter()
         .find(|node| matches!(node.op, PhysicalOp::HashJoin { .. }))
-        .unwrap();
+        .expect("a hash join");
     let PhysicalOp::HashJoin { build, .. } = &join.op else { unreachable!() };
     let built = match build {
         Side::Left => &join.inputs[0],
@@ -169,7 +171,7 @@ fn recursion_probes_with_the_work_table() {
     let join = nodes(&plan)
         .into_iter()
         .find(|node| matches!(node.op, PhysicalOp::HashJoin { .. }))
-        .unwrap();
+        .expect("a hash join");
     let PhysicalOp::HashJoin { build, .. } = &join.op else { unreachable!() };
     let built = match build {
         Side::Left => &join.inputs[0],
