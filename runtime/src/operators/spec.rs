@@ -41,8 +41,6 @@ pub enum OperatorSpec {
     HashAggregate(hash_aggregate::HashAggregateSpec),
     /// Aggregates rows that come grouped.
     SortAggregate(sort_aggregate::SortAggregateSpec),
-    /// Aggregates rows that come grouped.
-    SortAggregate(sort_aggregate::SortAggregateSpec),
     /// Adds columns that depend on other rows of the partition.
     Window(window::WindowSpec),
     /// Makes rows of list elements.
@@ -75,7 +73,6 @@ impl OperatorSpec {
             OperatorSpec::TopN(_) => "TopN",
             OperatorSpec::Merge(_) => "Merge",
             OperatorSpec::HashAggregate(_) => "HashAggregate",
-            OperatorSpec::SortAggregate(_) => "SortAggregate",
             OperatorSpec::SortAggregate(_) => "SortAggregate",
             OperatorSpec::HashJoinBuild(_) => "HashJoinBuild",
             OperatorSpec::HashJoinProbe(_) => "HashJoinProbe",
@@ -119,9 +116,6 @@ impl OperatorSpec {
                 Box::new(sort_aggregate::SortAggregate::new(spec, job)?)
             }
             OperatorSpec::SortMergeJoin(spec) => Box::new(sort_merge_join::SortMergeJoin::new(spec, job)?),
-            OperatorSpec::SortAggregate(spec) => {
-                Box::new(sort_aggregate::SortAggregate::new(spec, job)?)
-            }
             OperatorSpec::Sink(spec) => Box::new(sink::Sink::new(spec)),
         })
     }
