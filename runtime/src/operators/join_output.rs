@@ -78,8 +78,11 @@ impl JoinOutput {
                 (None, JoinColumn::Probe(_) | JoinColumn::Mark) => 16,
             };
         }
-        let fitting = (BATCH_BYTES_MAX / width.max(1)).max(BATCH_ROWS_MIN);
-        batch_rows.min(fitting).max(1)
+        // A little more than the bound is better than a split into a large and a small batch.
+        if batch_rows.saturating_mul(width) <= 2 * BATCH_BYTES_MAX {
+            return batch_rows.max(1);
+        }
+        batch_rows.min((BATCH_BYTES_MAX / width).max(BATCH_ROWS_MIN)).max(1)
     }
 
     /// The batch of some pairs.

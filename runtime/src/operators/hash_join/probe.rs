@@ -201,7 +201,7 @@ impl HashJoinProbe {
             if !current.cursor.is_done(&self.heads) {
                 self.current = Some(current);
             }
-            return Ok(Some(out).filter(|batch| batch.num_rows() > 0));
+            return Ok(out);
         }
         match self.filter {
             None => {}
@@ -214,7 +214,7 @@ impl HashJoinProbe {
     }
 
     /// Pairs where equal keys are all that matters.
-    fn next_pairs(&mut self, current: &mut Current, build: &HashBuild) -> Result<Batch> {
+    fn next_pairs(&mut self, current: &mut Current, build: &HashBuild) -> Result<Option<Batch>> {
         let keep = self.spec.kind.keeps_probe_rows();
         let Current { batch, cursor, .. } = current;
         let heads = &self.heads;
@@ -226,23 +226,23 @@ impl HashJoinProbe {
             self.pairs.rows.extend(start as u32..end as u32);
             cursor.row = end;
             let ids = &heads[start..end];
-            return self.output.pairs(
-                batch,
-                JoinPairs { rows: &self.pairs.rows, ids, nullable: true },
-                build,
-            );
+            let pairs = JoinPairs { rows: &self.pairs.rows, ids, nullable: true };
+            return self.output.pairs(batch, pairs, build).map(Some);
         }
         if build.table.is_unique() {
             cursor.walk_unique(heads, self.rows_max, &mut self.pairs);
         } else {
             cursor.walk(&build.table, heads, (self.rows_max, keep), &mut self.pairs);
         }
-        let pairs = JoinPairs { rows: &self.pairs.rows, ids: &self.pairs.ids, nullable: keep };
-        self.output.pairs(batch, pairs, build)
+        self.emit_pairs(batch, build, keep)
     }
 
     /// Pairs that also satisfy the condition.
-    fn next_filtered_pairs(&mut self, current: &mut Current, build: &HashBuild) -> Result<Batch> {
+    fn next_filtered_pairs(
+        &mut self,
+        current: &mut Current,
+        build: &HashBuild,
+    ) -> Result<Option<Batch>> {
         let keep = self.spec.kind.keeps_probe_rows();
         let Current { batch, cursor, matched } = current;
         let first = cursor.row;
@@ -257,8 +257,21 @@ impl HashJoinProbe {
             }
             self.pairs = self.pairs.with_unmatched(&matched[..cursor.row], first);
         }
-        let pairs = JoinPairs { rows: &self.pairs.rows, ids: &self.pairs.ids, nullable: keep };
-        self.output.pairs(batch, pairs, build)
+        self.emit_pairs(batch, build, keep)
+    }
+
+    /// The batch of the pairs at hand, if there are any.
+    fn emit_pairs(
+        &self,
+        batch: &Batch,
+        build: &HashBuild,
+        nullable: bool,
+    ) -> Result<Option<Batch>> {
+        if self.pairs.len() == 0 {
+            return Ok(None);
+        }
+        let pairs = JoinPairs { rows: &self.pairs.rows, ids: &self.pairs.ids, nullable };
+        self.output.pairs(batch, pairs, build).map(Some)
     }
 
     /// Keeps the pairs for which the condition is true.

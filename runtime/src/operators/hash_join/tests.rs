@@ -279,7 +279,7 @@ fn several_subtasks_build_probe_and_emit_what_is_left() {
         Case { kind: JoinKind::FullOuter, keys: keys.to_vec(), null_equal: false, ascending: true };
     let (build_spec, probe_spec) = specs(&case);
     let job = context(8);
-    let mut subtasks = |spec: OperatorSpec| [0, 1].map(|i| Subtask::new(&spec, &job, (i, 2)));
+    let subtasks = |spec: OperatorSpec| [0, 1].map(|i| Subtask::new(&spec, &job, (i, 2)));
     let mut builds = subtasks(OperatorSpec::HashJoinBuild(build_spec));
     let mut probes = subtasks(OperatorSpec::HashJoinProbe(probe_spec));
     let mut out = Vec::new();

@@ -22,6 +22,9 @@ const DIRECT_CODES_MIN: u64 = 1 << 16;
 /// Codes a row up to which an array takes no more memory than open addressing.
 const DIRECT_CODES_PER_ROW: u64 = 16;
 
+/// How many rows ahead a slot is asked for, where a loop must wait for each.
+pub(super) const LOOKAHEAD: usize = 16;
+
 /// Room that lookups and inserts use, kept from batch to batch.
 #[derive(Debug, Default)]
 pub struct LookupScratch {
@@ -179,13 +182,16 @@ fn insert_direct(
 }
 
 fn insert_coded(
-    pairs: &[AtomicU64],
+    pairs: &SegmentArray<AtomicU64>,
     slots: Slots,
     codes: &[u64],
     rows: &NewRows<'_>,
     filling: &mut Filling,
 ) -> Result<()> {
     for (row, &code) in codes.iter().enumerate() {
+        if let Some(&code) = codes.get(row + LOOKAHEAD) {
+            pairs.prefetch(2 * slots.of_code(code));
+        }
         let mut slot = slots.of_code(code);
         if code == NO_CODE || slots.part_of(slot) != filling.part {
             continue;

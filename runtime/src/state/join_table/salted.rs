@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arrow::array::{Array, ArrayRef};
 use arrow::buffer::NullBuffer;
 
-use super::index::{Filling, LookupScratch, NewRows};
+use super::index::{Filling, LOOKAHEAD, LookupScratch, NewRows};
 use super::slots::Slots;
 use crate::error::Result;
 use crate::memory::{Reservation, SegmentArray};
@@ -81,10 +81,14 @@ impl Salted {
         scratch: &mut LookupScratch,
     ) -> Result<()> {
         let LookupScratch { codes, pending, rows: pair_rows, ids, .. } = scratch;
+        let store = rows.store;
         pair_rows.clear();
         ids.clear();
         let mut kept = 0;
         for i in 0..pending.len() {
+            if let Some(&(_, slot)) = pending.get(i + LOOKAHEAD) {
+                self.words.prefetch(slot as usize);
+            }
             let (row, slot) = pending[i];
             let (hash, mut slot) = (codes[row as usize], slot as usize);
             loop {
@@ -99,6 +103,7 @@ impl Salted {
                 if salt(word) == salt(hash) {
                     pair_rows.push(row);
                     ids.push(word as u32 - 1);
+                    store.prefetch(word as u32 - 1);
                     pending[kept] = (row, slot as u32);
                     kept += 1;
                     break;
@@ -172,7 +177,7 @@ impl Salted {
                 .map(|(row, &hash)| (row, self.slots.of_hash(hash) as u32)),
         );
         while !scratch.pending.is_empty() {
-            self.propose(scratch);
+            self.propose(store, scratch);
             self.compare(store, keys, scratch)?;
             let LookupScratch { pending, matches, ids, .. } = &mut *scratch;
             for &pair in matches.iter() {
@@ -185,12 +190,15 @@ impl Salted {
     }
 
     /// Pairs each pending row with the row of the slot that has its salt; a row that meets an empty slot is done.
-    fn propose(&self, scratch: &mut LookupScratch) {
+    fn propose(&self, store: &RowStore, scratch: &mut LookupScratch) {
         let LookupScratch { codes, pending, rows, ids, .. } = scratch;
         rows.clear();
         ids.clear();
         let mut kept = 0;
         for i in 0..pending.len() {
+            if let Some(&(_, slot)) = pending.get(i + LOOKAHEAD) {
+                self.words.prefetch(slot as usize);
+            }
             let (row, slot) = pending[i];
             let (hash, mut slot) = (codes[row as usize], slot as usize);
             loop {
@@ -201,6 +209,7 @@ impl Salted {
                 if salt(word) == salt(hash) {
                     rows.push(row);
                     ids.push(word as u32 - 1);
+                    store.prefetch(word as u32 - 1);
                     pending[kept] = (row, slot as u32);
                     kept += 1;
                     break;
