@@ -4,6 +4,8 @@
 pub(super) const TABLE_ROWS: f64 = 10_000.0;
 /// Share of rows that pass a condition of which nothing is known.
 pub(super) const CONDITION: f64 = 0.25;
+/// Share of rows with one given value of a column whose distinct values are unknown, at least.
+pub(super) const EQUALITY: f64 = 0.02;
 /// Share of rows that pass one inequality on a column without known bounds.
 pub(super) const INEQUALITY: f64 = 0.33;
 /// Share of rows that match a pattern with a fixed beginning.

@@ -11,7 +11,7 @@ use datafusion_expr::{Expr, Operator};
 
 use crate::cardinality::columns::{ColumnEstimate, Estimator};
 use crate::cardinality::defaults::{
-    CONDITION, CONJUNCT_EXPONENTS, INEQUALITY, LIKE_CONTAINS, LIKE_PREFIX,
+    CONDITION, CONJUNCT_EXPONENTS, EQUALITY, INEQUALITY, LIKE_CONTAINS, LIKE_PREFIX,
 };
 use crate::cardinality::literals::number;
 use crate::physical::ColumnId;
@@ -113,17 +113,19 @@ impl Estimator {
     }
 
     fn equality(&self, binary: &BinaryExpr, rows: f64) -> f64 {
-        let distinct = |expr: &Expr| column_of(expr).map(|id| self.distinct(id, rows));
-        match (distinct(&binary.left), distinct(&binary.right)) {
-            (Some(a), Some(b)) => 1.0 / a.max(b),
-            (Some(d), None) | (None, Some(d)) => {
-                if self.outside(binary) {
-                    return 1.0 / rows.max(1.0);
-                }
-                1.0 / d
-            }
+        match (column_of(&binary.left), column_of(&binary.right)) {
+            (Some(a), Some(b)) => 1.0 / self.distinct(a, rows).max(self.distinct(b, rows)),
+            (Some(_), None) | (None, Some(_)) if self.outside(binary) => 1.0 / rows.max(1.0),
+            (Some(id), None) | (None, Some(id)) => self.value_share(id, rows),
             (None, None) => CONDITION * 0.4,
         }
+    }
+
+    /// The share of rows with one given value. Columns that are compared with constants tend to have few values: where
+    /// their number is a mere guess, a share that is too small would be the more expensive mistake.
+    fn value_share(&self, id: ColumnId, rows: f64) -> f64 {
+        let even = 1.0 / self.distinct(id, rows);
+        if self.column(id).distinct_known { even } else { even.max(EQUALITY) }
     }
 
     /// Whether a column is compared with a value beyond its bounds.
@@ -167,8 +169,8 @@ impl Estimator {
 
     fn in_list(&self, list: &InList, rows: f64) -> f64 {
         let each = match column_of(&list.expr) {
-            Some(id) => 1.0 / self.distinct(id, rows),
-            None => 0.1,
+            Some(id) => self.value_share(id, rows),
+            None => CONDITION * 0.4,
         };
         let share = (each * list.list.len() as f64).min(1.0);
         if list.negated { 1.0 - share } else { share }
@@ -197,7 +199,7 @@ impl Estimator {
             };
             if let Some(id) = id {
                 let mut column = self.column(id).clone();
-                let share = (values / column.distinct).min(1.0);
+                let share = (values * self.value_share(id, column.base_rows)).min(1.0);
                 column.distinct = values.min(column.distinct).max(1.0);
                 column.base_rows = (column.base_rows * share).max(1.0);
                 self.set(id, column);

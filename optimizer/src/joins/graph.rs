@@ -277,15 +277,17 @@ fn connected(open: &[(RelSet, Expr)], left: RelSet, right: RelSet) -> bool {
 }
 
 fn flatten(rel: Rel, inputs: &mut Vec<Rel>, conjuncts: &mut Vec<Expr>, budget: usize) {
-    match rel.op {
-        RelOp::Join(spec) if is_open_inner(&spec) && inputs.len() + 2 <= budget.max(2) => {
-            conjuncts.extend(spec.on.iter().map(|(left, right)| left.expr().eq(right.expr())));
-            conjuncts.extend(spec.filter);
-            for input in rel.inputs {
-                flatten(input, inputs, conjuncts, budget);
-            }
-        }
-        _ => inputs.push(rel),
+    let room = inputs.len() + 2 <= budget.max(2);
+    if !matches!(&rel.op, RelOp::Join(spec) if room && is_open_inner(spec)) {
+        inputs.push(rel);
+        return;
+    }
+    if let RelOp::Join(spec) = rel.op {
+        conjuncts.extend(spec.on.iter().map(|(left, right)| left.expr().eq(right.expr())));
+        conjuncts.extend(spec.filter);
+    }
+    for input in rel.inputs {
+        flatten(input, inputs, conjuncts, budget);
     }
 }
 

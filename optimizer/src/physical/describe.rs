@@ -5,7 +5,8 @@ use datafusion_common::{Column, JoinType};
 use datafusion_expr::Expr;
 
 use crate::physical::{
-    AggregatePhase, ColumnId, ColumnTable, PhysicalNode, PhysicalOp, ShipStrategy, Side,
+    AggregateCall, AggregatePhase, ColumnId, ColumnTable, PhysicalNode, PhysicalOp,
+    RuntimeFilterDef, ShipStrategy, Side,
 };
 use crate::properties::{Ordering, Partitioning, SortKey};
 
@@ -107,11 +108,19 @@ impl<'a> Names<'a> {
             }
             PhysicalOp::Filter { predicate } => self.expr(predicate),
             PhysicalOp::Project { exprs } => self.computed(exprs),
-            PhysicalOp::HashJoin { .. }
-            | PhysicalOp::SortMergeJoin { .. }
-            | PhysicalOp::NestedLoopJoin { .. } => self.join(&node.op),
-            PhysicalOp::HashAggregate { .. } | PhysicalOp::SortAggregate { .. } => {
-                self.aggregate(&node.op)
+            PhysicalOp::HashJoin { join_type, build, on, filter, runtime_filters, .. } => {
+                self.join(*join_type, Some(*build), on, filter.as_ref())
+                    + &self.published(runtime_filters)
+            }
+            PhysicalOp::SortMergeJoin { join_type, on, filter, .. } => {
+                self.join(*join_type, None, on, filter.as_ref())
+            }
+            PhysicalOp::NestedLoopJoin { join_type, build, filter, .. } => {
+                self.join(*join_type, Some(*build), &[], filter.as_ref())
+            }
+            PhysicalOp::HashAggregate { phase, group_by, aggregates, .. }
+            | PhysicalOp::SortAggregate { phase, group_by, aggregates } => {
+                self.aggregate(*phase, group_by, aggregates)
             }
             PhysicalOp::Sort { keys, fetch } => {
                 self.keys(keys) + &fetch.map(|fetch| format!(" fetch {fetch}")).unwrap_or_default()
@@ -181,23 +190,16 @@ impl<'a> Names<'a> {
         texts.join(", ")
     }
 
-    fn join(&self, op: &PhysicalOp) -> String {
+    fn join(
+        &self,
+        join_type: JoinType,
+        build: Option<Side>,
+        on: &[(Expr, Expr)],
+        filter: Option<&Expr>,
+    ) -> String {
         let side = |side: Side| match side {
             Side::Left => "left",
             Side::Right => "right",
-        };
-        let no_keys = Vec::new();
-        let (join_type, build, on, filter) = match op {
-            PhysicalOp::HashJoin { join_type, build, on, filter, .. } => {
-                (*join_type, Some(*build), on, filter)
-            }
-            PhysicalOp::NestedLoopJoin { join_type, build, filter, .. } => {
-                (*join_type, Some(*build), &no_keys, filter)
-            }
-            PhysicalOp::SortMergeJoin { join_type, on, filter, .. } => {
-                (*join_type, None, on, filter)
-            }
-            _ => return String::new(),
         };
         let mut text = format!("{join_type}");
         if let Some(build) = build {
@@ -211,24 +213,23 @@ impl<'a> Names<'a> {
         if let Some(filter) = filter {
             text += &format!(" filter {}", self.expr(filter));
         }
-        if let PhysicalOp::HashJoin { runtime_filters, .. } = op {
-            let ids: Vec<String> =
-                runtime_filters.iter().map(|filter| filter.id.to_string()).collect();
-            if !ids.is_empty() {
-                text += &format!(" publishes filters ({})", ids.join(", "));
-            }
-        }
         text
     }
 
-    fn aggregate(&self, op: &PhysicalOp) -> String {
-        let (phase, group_by, aggregates) = match op {
-            PhysicalOp::HashAggregate { phase, group_by, aggregates, .. }
-            | PhysicalOp::SortAggregate { phase, group_by, aggregates } => {
-                (phase, group_by, aggregates)
-            }
-            _ => return String::new(),
-        };
+    fn published(&self, filters: &[RuntimeFilterDef]) -> String {
+        let ids: Vec<String> = filters.iter().map(|filter| filter.id.to_string()).collect();
+        if ids.is_empty() {
+            return String::new();
+        }
+        format!(" publishes filters ({})", ids.join(", "))
+    }
+
+    fn aggregate(
+        &self,
+        phase: AggregatePhase,
+        group_by: &[(ColumnId, Expr)],
+        aggregates: &[AggregateCall],
+    ) -> String {
         let phase = match phase {
             AggregatePhase::Single => "single",
             AggregatePhase::Partial => "partial",

@@ -390,11 +390,14 @@ impl Binder<'_> {
 pub(crate) fn filtered(mut rel: Rel, conjuncts: Vec<Expr>) -> Rel {
     let (volatile, mut stable): (Vec<Expr>, Vec<Expr>) =
         conjuncts.into_iter().partition(Expr::is_volatile);
-    match &mut rel.op {
-        RelOp::Scan { filters, fetch: None, .. } => filters.append(&mut stable),
-        RelOp::Join(spec) if spec.join_type == JoinType::Inner => spec.filter.append(&mut stable),
-        RelOp::Filter { conjuncts } => conjuncts.append(&mut stable),
-        _ => {}
+    if let RelOp::Scan { filters, fetch: None, .. } | RelOp::Filter { conjuncts: filters } =
+        &mut rel.op
+    {
+        filters.append(&mut stable);
+    } else if let RelOp::Join(spec) = &mut rel.op
+        && spec.join_type == JoinType::Inner
+    {
+        spec.filter.append(&mut stable);
     }
     stable.extend(volatile);
     if stable.is_empty() { rel } else { Rel::new(RelOp::Filter { conjuncts: stable }, vec![rel]) }

@@ -171,11 +171,13 @@ impl Rel {
     /// Whether the tree reads the work table of a recursive query around it, so that its rows change with every
     /// superstep.
     pub fn reads_work_table(&self) -> bool {
-        match &self.op {
-            RelOp::WorkTableScan { .. } => true,
-            RelOp::RecursiveCte { .. } => self.inputs[0].reads_work_table(),
-            _ => self.inputs.iter().any(Self::reads_work_table),
+        if matches!(self.op, RelOp::WorkTableScan { .. }) {
+            return true;
         }
+        // The recursive term of an inner recursive query reads that query's own work table.
+        let recursive = matches!(self.op, RelOp::RecursiveCte { .. });
+        let inputs = if recursive { &self.inputs[..1] } else { &self.inputs[..] };
+        inputs.iter().any(Self::reads_work_table)
     }
 
     fn join_columns(&self, spec: &JoinSpec) -> Vec<ColumnId> {

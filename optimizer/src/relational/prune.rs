@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use datafusion_expr::Expr;
 
 use crate::physical::{AggregateCall, ColumnId, UnnestSource, WindowCall};
-use crate::relational::{Rel, RelOp, RelQuery, visible_sides};
+use crate::relational::{Rel, RelOp, RelQuery};
 
 type Needed = BTreeSet<ColumnId>;
 
@@ -105,28 +105,21 @@ fn prune(rel: &mut Rel, needed: &Needed) {
 
 /// Sets the output, and removes operators that have nothing left to do.
 fn finish(rel: &mut Rel, needed: &Needed) {
-    let idle = match &rel.op {
-        RelOp::Compute { exprs } => exprs.is_empty(),
-        RelOp::Window { functions, .. } => functions.is_empty(),
-        _ => false,
-    };
+    let idle = matches!(&rel.op, RelOp::Compute { exprs } if exprs.is_empty())
+        || matches!(&rel.op, RelOp::Window { functions, .. } if functions.is_empty());
     if idle {
         let input = rel.inputs.pop().expect("computing operators have one input");
         *rel = input;
         return;
     }
-    let passes = match &rel.op {
+    let passes = matches!(
+        &rel.op,
         RelOp::Sort { .. }
-        | RelOp::Limit { .. }
-        | RelOp::AssertSingleRow
-        | RelOp::RecursiveCte { .. } => true,
-        RelOp::Unnest { .. } => true,
-        RelOp::Join(spec) => {
-            debug_assert!(visible_sides(spec.join_type) != (false, false));
-            false
-        }
-        _ => false,
-    };
+            | RelOp::Limit { .. }
+            | RelOp::AssertSingleRow
+            | RelOp::RecursiveCte { .. }
+            | RelOp::Unnest { .. }
+    );
     let available = rel.available();
     rel.output = if passes {
         available

@@ -75,10 +75,14 @@ impl Search<'_> {
 
 /// Whether a singleton already emits no more rows than that.
 fn already_limited(candidate: &Candidate, fetch: Option<usize>) -> bool {
-    let known = match &candidate.node.op {
-        PhysicalOp::TopN { fetch, .. } => Some(*fetch),
-        PhysicalOp::Limit { fetch, .. } | PhysicalOp::Sort { fetch, .. } => *fetch,
-        _ => None,
+    let known = if let PhysicalOp::TopN { fetch, .. } = &candidate.node.op {
+        Some(*fetch)
+    } else if let PhysicalOp::Limit { fetch, .. } | PhysicalOp::Sort { fetch, .. } =
+        &candidate.node.op
+    {
+        *fetch
+    } else {
+        None
     };
     candidate.node.parallelism == Parallelism::Singleton
         && known.zip(fetch).is_some_and(|(known, fetch)| known <= fetch)
