@@ -62,7 +62,7 @@ pub(super) struct Pool {
     /// Free chunks that do not.
     cold_chunks: Vec<(u32, u8)>,
     /// Free mappings of larger blocks.
-    mappings: Vec<Box<MmapRaw>>,
+    mappings: Vec<MmapRaw>,
     warm_bytes: usize,
     warm_limit: usize,
 }
@@ -140,7 +140,7 @@ impl Pool {
         let (map, fresh) = match warm {
             Some(index) => {
                 self.warm_bytes -= bytes;
-                (self.mappings.swap_remove(index), false)
+                (Box::new(self.mappings.swap_remove(index)), false)
             }
             None => (Box::new(MmapRaw::from(MmapMut::map_anon(bytes)?)), true),
         };
@@ -203,7 +203,7 @@ impl Pool {
             Origin::Mapping { map, .. } => {
                 if self.warm_bytes + map.len() <= self.warm_limit {
                     self.warm_bytes += map.len();
-                    self.mappings.push(map);
+                    self.mappings.push(*map);
                 }
             }
         }

@@ -16,6 +16,9 @@ use super::store::RowStore;
 use crate::error::{Error, Result};
 use crate::memory::Plain;
 
+/// Stores beyond this many bytes are worth a prefetch.
+pub(crate) const FAR_BYTES: usize = 256 << 10;
+
 /// Pairs to compare: row `rows[i]` of the columns with row `ids[i]` of the store.
 #[derive(Debug, Clone, Copy)]
 pub struct Pairs<'a> {
@@ -175,6 +178,9 @@ impl Column<'_> {
     }
 
     fn narrow_bytes(&self, source: &impl BytesSource, matches: &mut Vec<u32>) {
+        if self.store.memory_bytes_at_least(FAR_BYTES) {
+            self.prefetch_heap(matches);
+        }
         self.narrow(matches, |row, page, at| {
             let page = &self.store.pages[page];
             match source.inline(row) {
@@ -186,6 +192,15 @@ impl Column<'_> {
                 }
             }
         });
+    }
+
+    /// Brings the long strings of all matches near, so that their comparisons do not wait one by one.
+    fn prefetch_heap(&self, matches: &[u32]) {
+        for &pair in matches {
+            let (page, row) = self.store.layout.locate(self.pairs.ids[pair as usize]);
+            let page = &self.store.pages[page];
+            page.prefetch_bytes(row * self.store.layout.row_bytes() + self.field.offset);
+        }
     }
 
     fn narrow_encoded(&self, column: &ArrayRef, matches: &mut Vec<u32>) -> Result<()> {

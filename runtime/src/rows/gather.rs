@@ -10,7 +10,7 @@ use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow::datatypes::{ArrowNativeType, DataType, i256};
 
 use super::layout::{Field, FieldKind, NO_ROW, RowId};
-use super::page::{INLINE_BYTES, long_view};
+use super::page::INLINE_BYTES;
 use super::store::RowStore;
 use crate::error::{Error, Result};
 use crate::memory::{
@@ -183,32 +183,33 @@ impl RowStore {
         ids: &[RowId],
         nulls: Option<NullBuffer>,
     ) -> TrustedViews {
-        let (shift, row_bytes) = (self.layout.page_shift(), self.layout.row_bytes());
-        let mask = (1_u32 << shift) - 1;
-        let mut views = Vec::with_capacity(ids.len());
+        let mut views: Vec<u128> = self.read_all::<u128, NULLABLE>(field, ids);
+        let long =
+            |view: u128| if view as u32 as usize > INLINE_BYTES { view as u32 as usize } else { 0 };
+        let mut rest: usize = views.iter().map(|&view| long(view)).sum();
         let mut buffers: Vec<Buffer> = Vec::new();
-        let mut data: Vec<u8> = Vec::new();
-        for &id in ids {
-            if NULLABLE && id == NO_ROW {
-                views.push(0);
+        if rest == 0 {
+            return TrustedViews { views, buffers, nulls };
+        }
+        let mut data: Vec<u8> = Vec::with_capacity(rest.min(MAX_BUFFER_BYTES));
+        for (view, &id) in views.iter_mut().zip(ids) {
+            if long(*view) == 0 {
                 continue;
             }
-            let page = &self.pages[(id >> shift) as usize];
-            let view: u128 = page.rows.read((id & mask) as usize * row_bytes + field.offset);
-            if view as u32 as usize <= INLINE_BYTES {
-                views.push(view);
-                continue;
-            }
-            let bytes = page.long_bytes(view);
+            let page = &self.pages[(id >> self.layout.page_shift()) as usize];
+            let bytes = page.long_bytes(*view);
             if data.len() + bytes.len() > MAX_BUFFER_BYTES && !data.is_empty() {
-                buffers.push(Buffer::from_vec(std::mem::take(&mut data)));
+                let next = Vec::with_capacity(rest.min(MAX_BUFFER_BYTES));
+                buffers.push(Buffer::from_vec(std::mem::replace(&mut data, next)));
             }
-            views.push(long_view(bytes, buffers.len() as u32, data.len() as u32));
+            // The length and the prefix stay, the place changes.
+            let place =
+                u128::from(buffers.len() as u32) << 64 | u128::from(data.len() as u32) << 96;
+            *view = *view & u128::from(u64::MAX) | place;
+            rest -= bytes.len();
             data.extend_from_slice(bytes);
         }
-        if !data.is_empty() {
-            buffers.push(Buffer::from_vec(data));
-        }
+        buffers.push(Buffer::from_vec(data));
         TrustedViews { views, buffers, nulls }
     }
 

@@ -103,7 +103,7 @@ mod tests {
 
     fn hash(column: ArrayRef) -> Vec<u64> {
         let mut hashes = Vec::new();
-        key_group_hash(&[column.clone()], Selected::All(column.len()), &mut hashes).unwrap();
+        key_group_hash(std::slice::from_ref(&column), Selected::All(column.len()), &mut hashes).unwrap();
         hashes
     }
 

@@ -186,6 +186,17 @@ impl RowPage {
         &self.heap[segment].as_slice()[offset..offset + len]
     }
 
+    /// Brings the heap bytes near that the view at byte `offset` points to.
+    #[inline]
+    pub(crate) fn prefetch_bytes(&self, offset: usize) {
+        let view: u128 = self.rows.read(offset);
+        if view as u32 as usize > INLINE_BYTES
+            && let Some(heap) = self.heap.get((view >> 64) as u32 as usize)
+        {
+            heap.prefetch((view >> 96) as u32 as usize);
+        }
+    }
+
     /// Replaces the string of the view at byte `offset`, in its old place if it fits there.
     pub(crate) fn replace_bytes(
         &mut self,

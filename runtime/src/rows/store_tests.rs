@@ -139,7 +139,8 @@ fn hashes_do_not_depend_on_the_form_of_strings() {
 
 #[test]
 fn hashes_spread_over_buckets_salts_and_partitions() {
-    let sequences: [(&str, fn(u64) -> u64); 4] = [
+    type Sequence = (&'static str, fn(u64) -> u64);
+    let sequences: [Sequence; 4] = [
         ("sequential", |i| i),
         ("even", |i| i << 1),
         ("high bits", |i| i << 40),

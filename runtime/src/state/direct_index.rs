@@ -60,12 +60,11 @@ impl DirectIndex {
         batch: &mut Batch<'_>,
     ) -> Result<Fit> {
         let column = IntColumn::<T>::new(&batch.keys[0]);
-        if INSERT {
-            if let Some(range) = column.range(batch.rows) {
-                if self.cover(reservation, range, batch.rows.len())? == Fit::No {
-                    return Ok(Fit::No);
-                }
-            }
+        if INSERT
+            && let Some(range) = column.range(batch.rows)
+            && self.cover(reservation, range, batch.rows.len())? == Fit::No
+        {
+            return Ok(Fit::No);
         }
         let slots: &mut [u32] = self.slots.as_deref_mut().unwrap_or_default();
         let base = self.base;

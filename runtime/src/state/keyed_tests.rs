@@ -127,7 +127,7 @@ fn a_dense_table_grows_both_ways_and_gives_way() {
 fn unsigned_keys_of_the_full_range_are_told_apart() {
     let mut checked = Checked::new(&[DataType::UInt64]);
     let values: ArrayRef = Arc::new(UInt64Array::from(vec![0, u64::MAX, 1, u64::MAX - 1, 1 << 63]));
-    checked.feed(&[values.clone()], Selected::All(5));
+    checked.feed(std::slice::from_ref(&values), Selected::All(5));
     checked.check_lookup(&[values]);
     assert_eq!(checked.state.len(), 5);
 }

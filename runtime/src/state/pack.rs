@@ -259,24 +259,48 @@ fn pack_strings<W: Word>(
 ) -> bool {
     let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
     let mut fits = true;
-    let len_shift = 8 * column.max_len as u32;
-    let mut pack = |word: &mut W, row: usize| {
-        let (bytes, len) = match source.inline(row) {
-            Some(view) => (view >> 32, view as u32 as usize),
-            None => {
-                let bytes = source.bytes(row);
-                (if bytes.len() <= 16 { short_bytes(bytes) } else { 0 }, bytes.len())
+    match (nulls, rows) {
+        (None, Selected::All(_)) => {
+            for (row, word) in words.iter_mut().enumerate() {
+                fits &= pack_string(column, source, row, word);
             }
-        };
-        fits &= len <= column.max_len;
-        let value = bytes | (len as u128 + 1) << len_shift;
-        *word |= W::place(value, column.shift);
-    };
-    for (i, word) in words.iter_mut().enumerate() {
-        let row = rows.row(i) as usize;
-        if nulls.is_none_or(|nulls| nulls.is_valid(row)) {
-            pack(word, row);
+        }
+        (None, Selected::Rows(rows)) => {
+            for (&row, word) in rows.iter().zip(words) {
+                fits &= pack_string(column, source, row as usize, word);
+            }
+        }
+        (Some(nulls), rows) => {
+            for (i, word) in words.iter_mut().enumerate() {
+                let row = rows.row(i) as usize;
+                if nulls.is_valid(row) {
+                    fits &= pack_string(column, source, row, word);
+                }
+            }
         }
     }
     fits
+}
+
+/// Packs one string; whether it fits.
+#[inline(always)]
+fn pack_string<W: Word>(
+    column: &PackColumn,
+    source: &impl BytesSource,
+    row: usize,
+    word: &mut W,
+) -> bool {
+    let (bytes, len) = match source.inline(row) {
+        Some(view) => (view >> 32, view as u32 as usize),
+        None => long_string(source.bytes(row)),
+    };
+    *word |= W::place(bytes, column.shift);
+    *word |= W::place(len as u128 + 1, column.shift + 8 * column.max_len as u32);
+    len <= column.max_len
+}
+
+/// A string that is longer than a view holds; only words of 16 bytes have room for some of them.
+#[cold]
+fn long_string(bytes: &[u8]) -> (u128, usize) {
+    (if bytes.len() <= 16 { short_bytes(bytes) } else { 0 }, bytes.len())
 }
