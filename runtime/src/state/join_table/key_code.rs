@@ -323,7 +323,7 @@ mod tests {
         let probe: ArrayRef =
             Arc::new(Int64Array::from(vec![Some(-5), Some(8), None, Some(i64::MIN), Some(7)]));
         assert_eq!(
-            codes(false, &[build.clone()], &[probe.clone()]),
+            codes(false, std::slice::from_ref(&build), std::slice::from_ref(&probe)),
             [0, NO_CODE, NO_CODE, NO_CODE, 12]
         );
         assert_eq!(codes(true, &[build], &[probe]), [0, NO_CODE, 13, NO_CODE, 12]);
