@@ -54,7 +54,8 @@ impl Arguments {
                     return Ok(None);
                 }
                 let functions = FunctionRegistry::built_in();
-                let compiled = compile_all(&[expr.clone()], &positional_schema(&[]), &functions)?;
+                let compiled =
+                    compile_all(std::slice::from_ref(expr), &positional_schema(&[]), &functions)?;
                 let array = compiled[0].evaluate(&Batch::new(Vec::new(), 1))?;
                 Ok(Some(ScalarValue::try_from_array(&array, 0)?))
             }

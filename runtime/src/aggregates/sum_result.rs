@@ -63,7 +63,7 @@ impl SumResult for i128 {
             return Ok(Arc::new(states.map(mean).collect::<Float64Array>()));
         };
         let factor = power(result_scale - scale)?;
-        let small = i128::try_from(factor.to_i128().unwrap_or(i128::MAX)).unwrap_or(i128::MAX);
+        let small = factor.to_i128().unwrap_or(i128::MAX);
         column(
             states.map(|(sum, count)| {
                 if count == 0 {

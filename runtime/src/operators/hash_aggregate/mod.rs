@@ -14,6 +14,8 @@ mod shape;
 mod table;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod type_tests;
 
 use std::ops::Range;
 use std::sync::Arc;

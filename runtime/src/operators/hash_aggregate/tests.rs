@@ -205,3 +205,17 @@ fn a_superstep_emits_and_begins_anew() {
     drain(&mut operator, &mut cx);
     assert_eq!(counts, ["30", "30"]);
 }
+
+#[test]
+fn too_little_memory_is_an_error_that_names_the_operator() {
+    let specs = vec![spec_of("max", &[5], DataType::Utf8View)];
+    let spec = OperatorSpec::HashAggregate(hash(AggregatePhase::Single, &[9, 5], specs));
+    let memory = crate::memory::MemoryManager::new(2 << 20);
+    let job = harness::context_with_memory(1024, memory.clone());
+    let mut driver = Driver::new(&spec, &job, Interruptions::None).unwrap();
+    let error = driver.run_batches(vec![batches(&rows(13, 60_000), 8192)]).unwrap_err();
+    assert!(matches!(&error, Error::ResourcesExhausted { .. }), "{error}");
+    assert!(error.to_string().contains("HashAggregate"), "{error}");
+    drop(driver);
+    assert_eq!(memory.used(), 0);
+}
