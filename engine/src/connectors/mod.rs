@@ -4,9 +4,14 @@
 
 mod csv;
 pub mod files;
+#[cfg(test)]
+mod corpora;
+mod ipc;
+mod json;
 pub mod memory;
 pub mod parquet;
 mod scan;
+pub mod series;
 #[cfg(test)]
 mod testing;
 mod text;
@@ -25,7 +30,12 @@ use thalweg_runtime::source::SourceConnector;
 pub fn sources() -> HashMap<String, Arc<dyn SourceConnector>> {
     let file: Arc<dyn SourceConnector> = Arc::new(scan::FileConnector);
     let memory: Arc<dyn SourceConnector> = Arc::new(memory::MemoryConnector);
-    HashMap::from([("file".to_string(), file), (memory::CONNECTOR.to_string(), memory)])
+    let series: Arc<dyn SourceConnector> = Arc::new(series::SeriesConnector);
+    HashMap::from([
+        ("file".to_string(), file),
+        (memory::CONNECTOR.to_string(), memory),
+        (series::CONNECTOR.to_string(), series),
+    ])
 }
 
 /// The connectors that write, by name.

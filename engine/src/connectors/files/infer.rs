@@ -13,6 +13,8 @@ use super::format::{compression_by_magic, format_by_magic, format_by_name};
 use super::options::{CsvOptions, FileOptions};
 use super::{Compression, FileCache, FileFormat, FileKind, spool, union};
 use crate::connectors::csv::infer_files;
+use crate::connectors::json::{self, JsonLayout};
+use crate::connectors::ipc;
 use crate::connectors::parquet::{ParquetMeta, table_statistics};
 
 /// Bytes that tell a format.
@@ -37,6 +39,8 @@ pub struct Inferred {
     pub csv_header: bool,
     /// Whether headers must name the table's columns.
     pub csv_by_name: bool,
+    /// How JSON objects follow each other.
+    pub json_layout: JsonLayout,
     /// The statistics, once the table's columns are settled.
     pub statistics: Box<dyn FnOnce(&Schema) -> TableStatistics>,
 }
@@ -62,8 +66,49 @@ pub fn infer(
     match kind.format {
         FileFormat::Parquet => infer_parquet(files, kind, options),
         FileFormat::Csv => infer_csv(files, kind, options),
-        other => Err(Error::Unsupported(format!("reading {}", other.name()))),
+        FileFormat::Json => infer_json(files, kind, options),
+        FileFormat::Arrow => infer_arrow(files, kind, options),
     }
+}
+
+fn infer_json(files: &[FoundFile], kind: FileKind, options: &FileOptions) -> Result<Inferred> {
+    let shape = json::infer_files(files, kind.compression, options.schema.as_ref())?;
+    let bytes: u64 = files.iter().map(|f| f.size).sum();
+    let rows = plain_bytes(bytes, kind.compression) / shape.record_bytes.max(1.0);
+    Ok(Inferred {
+        kind,
+        schema: shape.schema,
+        csv: options.csv.clone(),
+        csv_header: false,
+        csv_by_name: false,
+        json_layout: shape.layout,
+        statistics: Box::new(move |schema| estimated(schema, rows)),
+    })
+}
+
+fn infer_arrow(files: &mut [FoundFile], kind: FileKind, options: &FileOptions) -> Result<Inferred> {
+    unpack(files, kind.compression)?;
+    let schemas = files
+        .iter()
+        .map(|f| Ok((f.name.as_str(), ipc::file_schema(&f.path, &f.name)?)))
+        .collect::<Result<Vec<_>>>()?;
+    let schema = match &options.schema {
+        Some(declared) => declared.clone(),
+        None => union::union(&schemas)?,
+    };
+    let bytes: u64 = files.iter().map(|f| f.size).sum();
+    Ok(Inferred {
+        kind: FileKind { compression: Compression::None, ..kind },
+        schema,
+        csv: options.csv.clone(),
+        csv_header: false,
+        csv_by_name: false,
+        json_layout: JsonLayout::default(),
+        statistics: Box::new(move |schema| {
+            let row: f64 = estimated(schema, 1.0).bytes.unwrap_or(1.0);
+            estimated(schema, bytes as f64 / row.max(1.0))
+        }),
+    })
 }
 
 fn infer_csv(files: &mut [FoundFile], kind: FileKind, options: &FileOptions) -> Result<Inferred> {
@@ -79,6 +124,7 @@ fn infer_csv(files: &mut [FoundFile], kind: FileKind, options: &FileOptions) -> 
         csv: dialect.csv,
         csv_header: dialect.header,
         csv_by_name: dialect.by_name,
+        json_layout: JsonLayout::default(),
         statistics: Box::new(move |schema| estimated(schema, rows)),
     })
 }
@@ -173,6 +219,7 @@ fn infer_parquet(files: &mut [FoundFile], kind: FileKind, options: &FileOptions)
         csv: options.csv.clone(),
         csv_header: false,
         csv_by_name: false,
+        json_layout: JsonLayout::default(),
         statistics: Box::new(move |schema| table_statistics(schema, &metas, bytes_read, bytes_all)),
     })
 }

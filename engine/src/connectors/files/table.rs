@@ -41,7 +41,7 @@ impl FileTable {
             Some(declared) => declared_schema(declared, &mut partition_columns)?,
             None => with_partitions(&inferred.schema, &partition_columns),
         };
-        let Inferred { kind, csv, csv_header, csv_by_name, statistics, .. } = inferred;
+        let Inferred { kind, csv, csv_header, csv_by_name, json_layout, statistics, .. } = inferred;
         let names: Vec<&str> = partition_columns.iter().map(|p| p.name.as_str()).collect();
         let scan = FileScan {
             kind,
@@ -50,6 +50,7 @@ impl FileTable {
             csv,
             csv_header,
             csv_by_name,
+            json_layout,
             json_ignore_errors: options.json_ignore_errors,
         };
         let statistics = statistics(&schema);

@@ -14,5 +14,6 @@ mod statistics;
 mod tests;
 
 pub use meta::ParquetMeta;
+pub(crate) use meta::table_type;
 pub(crate) use source::open;
 pub(crate) use statistics::table_statistics;

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use thalweg_runtime::job::JobContext;
 use thalweg_runtime::source::{Source, SourceConnector, SourceSpec};
-use thalweg_runtime::{Error, Result};
+use thalweg_runtime::Result;
 
 use super::FileScan;
 use crate::connectors::files::FileFormat;
-use crate::connectors::{csv, parquet};
+use crate::connectors::{csv, ipc, json, parquet};
 
 /// Reads files of all formats.
 #[derive(Debug, Default)]
@@ -20,7 +20,8 @@ impl SourceConnector for FileConnector {
         match scan.kind.format {
             FileFormat::Parquet => parquet::open(spec, scan, job),
             FileFormat::Csv => csv::open(spec, scan, job),
-            other => Err(Error::Unsupported(format!("reading {}", other.name()))),
+            FileFormat::Json => json::open(spec, scan, job),
+            FileFormat::Arrow => ipc::open(spec, scan, job),
         }
     }
 }

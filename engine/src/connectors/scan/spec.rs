@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use thalweg_runtime::{Error, Result};
 
 use crate::connectors::files::{CsvOptions, FileKind, PartitionColumn};
+use crate::connectors::json::JsonLayout;
 
 /// One file of a scan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -39,6 +40,8 @@ pub struct FileScan {
     pub csv_header: bool,
     /// For delimited text: whether headers must name the table's columns.
     pub csv_by_name: bool,
+    /// For JSON: how objects follow each other.
+    pub json_layout: JsonLayout,
     /// Leave out JSON records that cannot be read.
     pub json_ignore_errors: bool,
 }

@@ -61,6 +61,8 @@ impl Block {
 pub struct Pieces {
     file: ScanFile,
     compression: Compression,
+    /// Whether the file is read from its beginning, as one piece.
+    in_sequence: bool,
     structure: Structure,
     state: Mutex<PiecesState>,
 }
@@ -75,16 +77,27 @@ struct PiecesState {
 impl Pieces {
     /// The pieces of a file; nothing is read yet.
     pub fn new(file: ScanFile, compression: Compression, structure: Structure) -> Arc<Self> {
-        let count = match compression {
-            Compression::None => usize::try_from(file.size.div_ceil(PIECE_BYTES)).unwrap_or(usize::MAX),
-            Compression::Gzip | Compression::Zstd => 1,
+        let in_sequence = match compression {
+            Compression::None => false,
+            Compression::Gzip | Compression::Zstd => true,
         };
+        Pieces::build(file, compression, structure, in_sequence)
+    }
+
+    /// The file as one piece.
+    pub fn in_sequence(file: ScanFile, compression: Compression, structure: Structure) -> Arc<Self> {
+        Pieces::build(file, compression, structure, true)
+    }
+
+    fn build(file: ScanFile, compression: Compression, structure: Structure, in_sequence: bool) -> Arc<Self> {
+        let pieces = if in_sequence { file.size.min(1) } else { file.size.div_ceil(PIECE_BYTES) };
+        let count = usize::try_from(pieces).unwrap_or(usize::MAX);
         let state = PiecesState {
             summaries: vec![None; count],
             started: vec![false; count],
             waiters: Vec::new(),
         };
-        Arc::new(Pieces { file, compression, structure, state: Mutex::new(state) })
+        Arc::new(Pieces { file, compression, in_sequence, structure, state: Mutex::new(state) })
     }
 
     /// The file.
@@ -99,12 +112,10 @@ impl Pieces {
 
     /// Bytes of a piece in the file.
     pub fn bytes(&self, piece: usize) -> u64 {
-        match self.compression {
-            Compression::None => {
-                PIECE_BYTES.min(self.file.size.saturating_sub(piece as u64 * PIECE_BYTES))
-            }
-            Compression::Gzip | Compression::Zstd => self.file.size,
+        if self.in_sequence {
+            return self.file.size;
         }
+        PIECE_BYTES.min(self.file.size.saturating_sub(piece as u64 * PIECE_BYTES))
     }
 
     /// Quoting and lines before a piece, once all pieces before it are summarised; otherwise the waker is registered,
@@ -220,13 +231,14 @@ impl TextBlocks {
     /// Starts reading a piece.
     pub fn new(pieces: &Arc<Pieces>, piece: usize, env: &Arc<dyn Environment>) -> Self {
         pieces.state.lock().started[piece] = true;
-        let state = match pieces.compression {
-            Compression::None => {
+        let state = match pieces.in_sequence {
+            false => {
                 let (pieces, env_there) = (pieces.clone(), env.clone());
                 State::Reading(IoTask::spawn(env, move || pieces.read(&env_there, piece)))
             }
-            packed => {
+            true => {
                 let (file, env_there) = (pieces.file.clone(), env.clone());
+                let packed = pieces.compression;
                 State::Unpacking(IoTask::spawn(env, move || {
                     let context = || format!("cannot read \"{}\"", file.name);
                     let opened = env_there.open_file(&file.path).map_err(|e| Error::io(context(), &e))?;

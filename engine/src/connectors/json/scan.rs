@@ -1,0 +1,231 @@
+//! Scanning JSON: objects are decoded in batches; a batch that fails is decoded object by object, so that the error
+//! names the line, or the object is left out.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::compute::concat_batches;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::error::ArrowError;
+use arrow::json::ReaderBuilder;
+use arrow::json::reader::Decoder;
+use datafusion_common::ScalarValue;
+use serde_json::Value;
+use thalweg_runtime::job::JobContext;
+use thalweg_runtime::operators::OperatorContext;
+use thalweg_runtime::source::{Source, SourceSpec};
+use thalweg_runtime::{Error, Result};
+
+use super::layout::{JsonLayout, ValueEnd};
+use crate::connectors::files::partition_value;
+use crate::connectors::scan::{
+    FileScan, ReadLayout, SplitFormat, SplitProgress, SplitScan, SplitSource, constant, file_may_match,
+};
+use crate::connectors::text::{Pieces, Structure, TextBlocks};
+
+/// Bytes of text that a batch is decoded from at most.
+const BATCH_TEXT_BYTES: usize = 2 << 20;
+/// Objects have no quoting that spans lines.
+const LINES: Structure = Structure { delimiter: b'\n', quote: None, empty_lines: false };
+
+/// Opens the source.
+pub fn open(spec: &SourceSpec, scan: FileScan, job: &Arc<JobContext>) -> Result<Arc<dyn Source>> {
+    let (mut splits, mut files) = (Vec::new(), Vec::new());
+    for file in scan.files.iter().filter(|f| file_may_match(spec, &scan, f)) {
+        let pieces = match scan.json_layout {
+            JsonLayout::Lines => Pieces::new(file.clone(), scan.kind.compression, LINES),
+            JsonLayout::Values => Pieces::in_sequence(file.clone(), scan.kind.compression, LINES),
+        };
+        (0..pieces.count()).for_each(|piece| splits.push((files.len(), piece)));
+        files.push(pieces);
+    }
+    Ok(SplitSource::new(spec, Box::new(JsonFormat { spec: spec.clone(), scan, files, splits }), job))
+}
+
+struct JsonFormat {
+    spec: SourceSpec,
+    scan: FileScan,
+    files: Vec<Arc<Pieces>>,
+    /// File and piece of each split.
+    splits: Vec<(usize, usize)>,
+}
+
+impl SplitFormat for JsonFormat {
+    fn splits(&self) -> Vec<(usize, u64)> {
+        let bytes = |&(file, piece): &(usize, usize)| self.files[file].bytes(piece);
+        self.splits.iter().enumerate().map(|(i, split)| (i, bytes(split))).collect()
+    }
+
+    fn open(&self, split: usize, layout: &ReadLayout, job: &Arc<JobContext>) -> Result<Box<dyn SplitScan>> {
+        let (file, piece) = self.splits[split];
+        let pieces = &self.files[file];
+        let own = self.spec.schema.fields().len() - self.scan.partition_columns.len();
+        let (mut fields, mut constants) = (Vec::new(), Vec::new());
+        for (place, &c) in layout.columns.iter().enumerate() {
+            let field = self.spec.schema.field(c);
+            if c < own {
+                // The decoder must not refuse what the table allows.
+                fields.push(Field::new(field.name(), field.data_type().clone(), true));
+            } else {
+                let text = pieces.file().partition.get(c - own).and_then(|v| v.as_deref());
+                constants.push((place, partition_value(text, field.data_type())?));
+            }
+        }
+        Ok(Box::new(JsonScan {
+            blocks: TextBlocks::new(pieces, piece, &job.env),
+            layout: self.scan.json_layout,
+            ignore_errors: self.scan.json_ignore_errors,
+            schema: Arc::new(Schema::new(fields)),
+            constants,
+            batch_rows: self.spec.batch_rows.max(1),
+        }))
+    }
+}
+
+/// One piece being decoded.
+struct JsonScan {
+    blocks: TextBlocks,
+    layout: JsonLayout,
+    ignore_errors: bool,
+    /// The columns that come from the objects.
+    schema: SchemaRef,
+    /// The others, by their place among those read; ascending.
+    constants: Vec<(usize, ScalarValue)>,
+    batch_rows: usize,
+}
+
+impl SplitScan for JsonScan {
+    fn step(&mut self, cx: &OperatorContext<'_>) -> Result<SplitProgress> {
+        if !self.blocks.ready(cx.waker)? {
+            return Ok(SplitProgress::Wait);
+        }
+        let (objects, whole) = self.take_objects();
+        if objects.is_empty() {
+            if whole {
+                return Ok(SplitProgress::Finished);
+            }
+            self.blocks.lengthen()?;
+            return Ok(SplitProgress::Working);
+        }
+        let batch = match decode(&self.schema, self.blocks.block().bytes.as_slice(), &objects) {
+            Ok(batch) => batch,
+            Err(_) => self.decode_one_by_one(&objects)?,
+        };
+        let rows = batch.num_rows();
+        let mut columns: Vec<ArrayRef> = batch.columns().to_vec();
+        for (place, value) in &self.constants {
+            columns.insert(*place, constant(value, rows)?);
+        }
+        Ok(if rows == 0 { SplitProgress::Working } else { SplitProgress::Rows(columns, rows) })
+    }
+}
+
+impl JsonScan {
+    /// Objects of a batch, by their places in the block; and whether no further one belongs to the block.
+    fn take_objects(&mut self) -> (Vec<(usize, usize)>, bool) {
+        let (layout, rows_max) = (self.layout, self.batch_rows);
+        let block = self.blocks.block();
+        let (from, mut objects) = (block.at, Vec::new());
+        while objects.len() < rows_max && block.at - from < BATCH_TEXT_BYTES {
+            match layout.next(&block.bytes, block.at, block.last) {
+                ValueEnd::At(start, _) if start >= block.end => return (objects, true),
+                ValueEnd::At(start, end) => {
+                    objects.push((start, end));
+                    block.at = end;
+                }
+                // White space up to the end of the piece leads into the next one.
+                ValueEnd::NeedsMore if block.is_used_up() => return (objects, true),
+                ValueEnd::NeedsMore => return (objects, false),
+                ValueEnd::Finished => return (objects, true),
+            }
+        }
+        (objects, false)
+    }
+
+    fn decode_one_by_one(&mut self, objects: &[(usize, usize)]) -> Result<RecordBatch> {
+        let name = self.blocks.file_name().to_string();
+        let block = self.blocks.block();
+        let mut batches = Vec::new();
+        for &(start, end) in objects {
+            let text = &block.bytes[start..end];
+            let decoded = decode(&self.schema, &block.bytes, &[(start, end)]).or_else(|error| {
+                let plain = nested_as_text(text, &self.schema).ok_or(error)?;
+                decode(&self.schema, &plain, &[(0, plain.len())])
+            });
+            match decoded {
+                Ok(batch) => batches.push(batch),
+                Err(_) if self.ignore_errors => {}
+                Err(error) => return Err(bad_object(&name, block.line_of(start), text, &error)),
+            }
+        }
+        Ok(concat_batches(&self.schema, &batches)?)
+    }
+}
+
+/// Decodes objects that lie in a buffer.
+fn decode(schema: &SchemaRef, bytes: &[u8], objects: &[(usize, usize)]) -> Result<RecordBatch, ArrowError> {
+    let mut decoder: Decoder = ReaderBuilder::new(schema.clone())
+        .with_batch_size(objects.len())
+        .with_coerce_primitive(true)
+        .build_decoder()?;
+    for &(start, end) in objects {
+        for part in [&bytes[start..end], b"\n"] {
+            let used = decoder.decode(part)?;
+            if used < part.trim_ascii_end().len() {
+                return Err(ArrowError::JsonError("more than one value".into()));
+            }
+        }
+        if decoder.has_partial_record() {
+            return Err(ArrowError::JsonError("the object is not closed".into()));
+        }
+    }
+    match decoder.flush()? {
+        Some(batch) if batch.num_rows() == objects.len() => Ok(batch),
+        _ => Err(ArrowError::JsonError("not one object a line".into())),
+    }
+}
+
+/// The object with nested values written out as text where the column is text; `None` if it is no object.
+fn nested_as_text(text: &[u8], schema: &Schema) -> Option<Vec<u8>> {
+    let Ok(Value::Object(mut object)) = serde_json::from_slice::<Value>(text) else { return None };
+    for field in schema.fields() {
+        if let Some(value) = object.get_mut(field.name()) {
+            write_out(value, field.data_type());
+        }
+    }
+    serde_json::to_vec(&object).ok()
+}
+
+fn write_out(value: &mut Value, data_type: &DataType) {
+    match (data_type, value) {
+        (DataType::Utf8View | DataType::Utf8 | DataType::LargeUtf8, value) => {
+            if value.is_object() || value.is_array() {
+                *value = Value::String(value.to_string());
+            }
+        }
+        (DataType::List(item), Value::Array(items)) => {
+            items.iter_mut().for_each(|v| write_out(v, item.data_type()));
+        }
+        (DataType::Struct(fields), Value::Object(object)) => {
+            for field in fields {
+                if let Some(value) = object.get_mut(field.name()) {
+                    write_out(value, field.data_type());
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn bad_object(file: &str, line: u64, text: &[u8], error: &ArrowError) -> Error {
+    let shown: String = String::from_utf8_lossy(text).chars().take(80).collect();
+    let reason = match error {
+        ArrowError::JsonError(reason) => reason.clone(),
+        other => other.to_string(),
+    };
+    Error::User {
+        message: format!("JSON error in {file}, line {line}: {reason}"),
+        detail: Some(shown),
+        hint: Some("set 'json.ignore-errors' = 'true' to leave such objects out".into()),
+    }
+}
