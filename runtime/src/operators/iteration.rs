@@ -295,6 +295,8 @@ mod tests {
                 other => panic!("{other:?}"),
             }
         }
+        // The end of the last superstep that had rows; the empty one ends the iteration.
+        assert_eq!(supersteps.pop(), Some(Vec::new()));
         supersteps
     }
 
