@@ -1,0 +1,81 @@
+//! The dialects of test files: which engine they were written for.
+
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+
+/// Whose expectations a file states.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Dialect {
+    /// Apache DataFusion: values as its own runner prints them.
+    Datafusion,
+    /// SQLite: integers, reals with three digits, text by the query's column types.
+    Sqlite,
+    /// DuckDB: loops, requirements, tab-separated rows, patterns.
+    Duckdb,
+    /// PostgreSQL and those who print values like it.
+    Postgres,
+}
+
+impl Dialect {
+    /// Whether a `skipif` or `onlyif` label means this dialect's engine.
+    pub fn is_engine(self, label: &str) -> bool {
+        let names: &[&str] = match self {
+            Dialect::Datafusion => &["datafusion"],
+            Dialect::Sqlite => &["sqlite"],
+            Dialect::Duckdb => &["duckdb"],
+            Dialect::Postgres => &["postgres", "postgresql", "risingwave", "risinglight"],
+        };
+        names.iter().any(|name| name.eq_ignore_ascii_case(label))
+    }
+
+    /// Statements that configure or describe the other engine, and say nothing of ours.
+    pub fn is_foreign(self, sql: &str) -> bool {
+        let sql = sql.trim_start().to_ascii_lowercase();
+        let starts = |words: &[&str]| words.iter().any(|word| sql.starts_with(word));
+        match self {
+            Dialect::Datafusion => starts(&[
+                "set datafusion.",
+                "reset datafusion.",
+                "explain",
+                "show datafusion",
+                "show all",
+            ]),
+            Dialect::Sqlite => starts(&["pragma", "explain"]),
+            Dialect::Duckdb => starts(&[
+                "pragma",
+                "explain",
+                "set ",
+                "reset ",
+                "checkpoint",
+                "load ",
+                "install ",
+                "attach",
+                "detach",
+                "use ",
+            ]),
+            Dialect::Postgres => starts(&["explain", "set ", "show "]),
+        }
+    }
+
+    /// Whether an answer satisfies a record that expects an error. DataFusion's and SQLite's records pin limits of
+    /// theirs, so that an answer shows no fault.
+    pub fn forgives_answers(self) -> bool {
+        match self {
+            Dialect::Datafusion | Dialect::Sqlite => true,
+            Dialect::Duckdb | Dialect::Postgres => false,
+        }
+    }
+
+    /// The folder that relative paths in a file start from.
+    pub fn base_directory(self, file: &Path) -> PathBuf {
+        let marker = match self {
+            Dialect::Datafusion => "test_files",
+            Dialect::Duckdb => "test",
+            Dialect::Sqlite | Dialect::Postgres => "",
+        };
+        let above = file.ancestors().find(|a| a.file_name().is_some_and(|name| name == marker));
+        let base = above.or(Some(file)).and_then(Path::parent);
+        base.unwrap_or(Path::new(".")).to_path_buf()
+    }
+}

@@ -1,0 +1,228 @@
+//! Runs one file: each in a fresh session, every record counted, going on after a failure.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use sqllogictest::{
+    ColumnType, Condition, Control, DefaultColumnType, QueryExpect, Record, ResultMode, SortMode,
+    StatementExpect, parse_with_name,
+};
+
+use super::compare::{Expectation, orders_rows};
+use super::dialect::Dialect;
+use super::preprocess::preprocess;
+use super::values;
+use crate::engine::{Answer, Engine};
+
+/// How to run files.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Whose files they are.
+    pub dialect: Dialect,
+    /// Settings of each session.
+    pub settings: Vec<(String, String)>,
+    /// A statement that runs longer is cancelled and has failed.
+    pub timeout: Duration,
+    /// Where files may write.
+    pub scratch: PathBuf,
+}
+
+/// What a file came to.
+#[derive(Debug, Clone, Default)]
+pub struct FileReport {
+    /// Records that did what they say.
+    pub passed: usize,
+    /// Records that did not, with the place and what was found instead.
+    pub failures: Vec<String>,
+    /// Records that do not concern the engine.
+    pub skipped: usize,
+    /// Seconds it took.
+    pub seconds: f64,
+}
+
+/// Runs a file. What cannot be read as records is one failure.
+pub fn run_file(path: &Path, options: &Options) -> FileReport {
+    let started = Instant::now();
+    let mut report = FileReport::default();
+    if let Err(message) = run_records(path, options, &mut report) {
+        report.failures.push(format!("{}: {message}", path.display()));
+    }
+    report.seconds = started.elapsed().as_secs_f64();
+    report
+}
+
+fn run_records(path: &Path, options: &Options, report: &mut FileReport) -> Result<(), String> {
+    let path = path.canonicalize().map_err(|error| error.to_string())?;
+    std::fs::create_dir_all(&options.scratch).map_err(|error| error.to_string())?;
+    let records = records(&path, options, 0)?;
+    let engine = Engine::new(&options.settings, options.timeout)?;
+    // Relative paths in statements start from the folder that the suite is run in.
+    std::env::set_current_dir(options.dialect.base_directory(&path))
+        .map_err(|error| error.to_string())?;
+    let mut file = File { options, engine, report, sort: None, mode: None, hash_threshold: 0 };
+    for record in records {
+        if let Record::Halt { .. } = record {
+            break;
+        }
+        file.run(record);
+    }
+    Ok(())
+}
+
+/// Files may include files, so deep.
+const INCLUDES_MAX: usize = 8;
+
+/// The records of a file, those of included files in their place.
+fn records(
+    path: &Path,
+    options: &Options,
+    depth: usize,
+) -> Result<Vec<Record<DefaultColumnType>>, String> {
+    let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let text = String::from_utf8_lossy(&bytes);
+    let text = preprocess(options.dialect, &text, &options.scratch.to_string_lossy());
+    let parsed = parse_with_name::<DefaultColumnType>(&text, path.display().to_string())
+        .map_err(|error| error.to_string())?;
+    let mut all = Vec::new();
+    for record in parsed {
+        match record {
+            Record::Include { filename, .. } if depth < INCLUDES_MAX => {
+                let included = path.parent().unwrap_or(Path::new(".")).join(&filename);
+                all.extend(records(&included, options, depth + 1)?);
+            }
+            other => all.push(other),
+        }
+    }
+    Ok(all)
+}
+
+struct File<'a> {
+    options: &'a Options,
+    engine: Engine,
+    report: &'a mut FileReport,
+    sort: Option<SortMode>,
+    mode: Option<ResultMode>,
+    hash_threshold: usize,
+}
+
+impl File<'_> {
+    fn run(&mut self, record: Record<DefaultColumnType>) {
+        match record {
+            Record::Statement { loc, conditions, sql, expected, .. } => {
+                if self.skips(&conditions, &sql) {
+                    return;
+                }
+                let outcome = self.engine.run(&sql);
+                let verdict = self.statement_verdict(&expected, outcome);
+                self.count(&loc.to_string(), &sql, verdict);
+            }
+            Record::Query { loc, conditions, sql, expected, .. } => {
+                if self.skips(&conditions, &sql) {
+                    return;
+                }
+                let outcome = self.engine.run(&sql);
+                let verdict = self.query_verdict(&sql, &expected, outcome);
+                self.count(&loc.to_string(), &sql, verdict);
+            }
+            Record::Control(Control::SortMode(sort)) => self.sort = Some(sort),
+            Record::Control(Control::ResultMode(mode)) => self.mode = Some(mode),
+            Record::HashThreshold { threshold, .. } => self.hash_threshold = threshold as usize,
+            Record::System { .. } | Record::Let { .. } => self.report.skipped += 1,
+            // The rest is layout, or has been taken into account by the parser.
+            _ => {}
+        }
+    }
+
+    fn skips(&mut self, conditions: &[Condition], sql: &str) -> bool {
+        let dialect = self.options.dialect;
+        let unwanted = conditions.iter().any(|condition| match condition {
+            Condition::OnlyIf { label } => !dialect.is_engine(label),
+            Condition::SkipIf { label } => dialect.is_engine(label),
+        });
+        let skips = unwanted || dialect.is_foreign(sql);
+        self.report.skipped += usize::from(skips);
+        skips
+    }
+
+    fn count(&mut self, place: &str, sql: &str, verdict: Result<(), String>) {
+        match verdict {
+            Ok(()) => self.report.passed += 1,
+            Err(message) => {
+                self.report.failures.push(format!("{place}\n  {}\n  {message}", sql.trim()))
+            }
+        }
+    }
+
+    fn statement_verdict(
+        &self,
+        expected: &StatementExpect,
+        outcome: Result<Answer, String>,
+    ) -> Result<(), String> {
+        match (expected, outcome) {
+            (StatementExpect::Ok, Ok(_)) => Ok(()),
+            (StatementExpect::Ok | StatementExpect::Count(_), Err(message)) => {
+                Err(format!("error: {message}"))
+            }
+            (StatementExpect::Count(wanted), Ok(answer)) => {
+                let rows = answer.batches.iter().map(|b| b.num_rows() as u64).sum();
+                match answer.rows_written.unwrap_or(rows) {
+                    count if count == *wanted => Ok(()),
+                    count => Err(format!("{count} rows, expected {wanted}")),
+                }
+            }
+            (StatementExpect::Error(_), outcome) => self.error_verdict(outcome),
+        }
+    }
+
+    fn query_verdict(
+        &self,
+        sql: &str,
+        expected: &QueryExpect<DefaultColumnType>,
+        outcome: Result<Answer, String>,
+    ) -> Result<(), String> {
+        let (types, sort, mode, lines) = match expected {
+            QueryExpect::Error(_) => return self.error_verdict(outcome),
+            QueryExpect::Results { types, sort_mode, result_mode, results, .. } => {
+                (types, sort_mode, result_mode, results)
+            }
+        };
+        let answer = outcome.map_err(|message| format!("error: {message}"))?;
+        let types: Vec<char> = types.iter().map(ColumnType::to_char).collect();
+        let rows = values::rows(self.options.dialect, &answer.batches, &types);
+        let expectation = Expectation {
+            dialect: self.options.dialect,
+            lines,
+            sort: sort.or(self.sort),
+            mode: mode.or(self.mode),
+            ordered: orders_rows(sql),
+            hash_threshold: self.hash_threshold,
+        };
+        if expectation.is_met(rows.clone()) {
+            return Ok(());
+        }
+        Err(difference(lines, &rows))
+    }
+
+    /// A panic is never the error that was meant.
+    fn error_verdict(&self, outcome: Result<Answer, String>) -> Result<(), String> {
+        match outcome {
+            Err(message) if message.starts_with("panic") || message.contains("internal error") => {
+                Err(format!("error: {message}"))
+            }
+            Err(_) => Ok(()),
+            Ok(_) if self.options.dialect.forgives_answers() => Ok(()),
+            Ok(_) => Err("an answer where an error is expected".into()),
+        }
+    }
+}
+
+/// Lines of each side that a failure shows.
+const SHOWN_LINES: usize = 12;
+
+fn difference(expected: &[String], rows: &[Vec<String>]) -> String {
+    let mut text = format!("expected {} lines:\n", expected.len());
+    expected.iter().take(SHOWN_LINES).for_each(|line| text += &format!("    {line}\n"));
+    text += &format!("  found {} rows:\n", rows.len());
+    rows.iter().take(SHOWN_LINES).for_each(|row| text += &format!("    {}\n", row.join(" ")));
+    text
+}
