@@ -201,13 +201,12 @@ impl SortedGroups {
         let continues = self.continues(keys)?;
         let starts: Vec<u32> =
             ranges.iter().skip(usize::from(continues)).map(|range| range.start as u32).collect();
-        let mut id = (self.store.len() - usize::from(continues)) as RowId;
+        let first = (self.store.len() - usize::from(continues)) as RowId;
         self.store.append(keys, Selected::Rows(&starts))?;
         self.ids.clear();
         self.ids.reserve(rows);
-        for range in ranges {
+        for (id, range) in (first..).zip(ranges) {
             self.ids.resize(range.end, id);
-            id += 1;
         }
         Ok(())
     }
