@@ -14,6 +14,9 @@ use datafusion_functions_aggregate::planner::AggregateFunctionPlanner;
 use datafusion_functions_nested::planner::{FieldAccessPlanner, NestedFunctionPlanner};
 use datafusion_functions_window::planner::WindowFunctionPlanner;
 
+use crate::average::average;
+use crate::rewrite::QuotientPlanner;
+
 /// The registry: one map for each kind of function; aliases are entries of their own.
 #[derive(Debug, Clone)]
 pub struct Functions {
@@ -47,7 +50,7 @@ impl Default for Functions {
     fn default() -> Self {
         let mut scalar = datafusion_functions::all_default_functions();
         scalar.extend(datafusion_functions_nested::all_default_nested_functions());
-        Functions {
+        let mut functions = Functions {
             scalar: by_name(scalar, |f| names!(f)),
             higher_order: by_name(
                 datafusion_functions_nested::all_default_higher_order_functions(),
@@ -61,13 +64,16 @@ impl Default for Functions {
                 names!(f)
             }),
             expr_planners: expr_planners(),
-        }
+        };
+        functions.register_aggregate(average());
+        functions
     }
 }
 
 /// In this order: the first that knows an expression plans it.
 fn expr_planners() -> Vec<Arc<dyn ExprPlanner>> {
     vec![
+        Arc::new(QuotientPlanner),
         Arc::new(CoreFunctionPlanner::default()),
         Arc::new(NestedFunctionPlanner),
         Arc::new(FieldAccessPlanner),

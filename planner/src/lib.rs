@@ -3,6 +3,7 @@
 //! [`Planner::parse`] reads statements, [`Planner::plan`] binds one to the tables of a [`Catalog`] and rewrites it.
 //! The planner does no I/O and keeps nothing between statements.
 
+mod average;
 mod bind;
 mod catalog;
 mod deep_stack;
@@ -14,6 +15,7 @@ mod rewrite;
 mod statement;
 pub mod suggest;
 
+pub use average::avg;
 pub use bind::{Parameter, SharedSource, WorkTableSource};
 pub use catalog::{Catalog, TableName, ViewDefinition};
 pub use deep_stack::with_deep_stack;

@@ -13,7 +13,8 @@ pub use relation::Relation;
 /// Aggregate functions as expressions.
 pub mod aggregates {
     pub use datafusion_functions_aggregate::expr_fn::{
-        approx_distinct, array_agg, avg, bool_and, bool_or, count, count_distinct, first_value,
+        approx_distinct, array_agg, bool_and, bool_or, count, count_distinct, first_value,
         last_value, max, median, min, stddev, sum, var_sample,
     };
+    pub use thalweg_planner::avg;
 }

@@ -35,6 +35,7 @@ use datafusion_optimizer::simplify_expressions::SimplifyExpressions;
 use datafusion_optimizer::unions_to_filter::UnionsToFilter;
 use datafusion_optimizer::{Analyzer, Optimizer, OptimizerConfig, OptimizerContext, OptimizerRule};
 
+use super::decimals::DecimalCoercion;
 use super::{overflow, subquery_values};
 use crate::functions::Functions;
 
@@ -54,7 +55,7 @@ impl Rewriter {
         let context = OptimizerContext::new_with_config_options(options)
             .with_query_execution_start_time(now.into());
         Rewriter {
-            analyzer: Analyzer::new(),
+            analyzer: analyzer(),
             optimizer: Optimizer::with_rules(rules()),
             config: StatementConfig { context, functions },
         }
@@ -76,6 +77,13 @@ impl Rewriter {
         let plan = subquery_values::rewrite(plan, &self.config)?;
         self.optimizer.optimize(plan, &self.config, |_, _| {})
     }
+}
+
+/// The library's analysis, after our rules for decimals, which leave it no choice of types there.
+fn analyzer() -> Analyzer {
+    let mut analyzer = Analyzer::new();
+    analyzer.rules.insert(0, Arc::new(DecimalCoercion));
+    analyzer
 }
 
 fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {

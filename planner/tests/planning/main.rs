@@ -1,5 +1,6 @@
 //! Plans SQL text against a stub catalog and looks at what comes out.
 
+mod decimals;
 mod errors;
 mod limits;
 mod names;

@@ -92,14 +92,22 @@ impl SumResult for i256 {
         scale: i8,
         result: &DataType,
     ) -> Result<ArrayRef> {
-        let result_scale = decimal_scale(result)
-            .ok_or_else(|| Error::Internal(format!("a decimal mean of type {result}")))?;
+        let Some(result_scale) = decimal_scale(result) else {
+            let unit = 10_f64.powi(i32::from(scale));
+            let mean = |(sum, count)| (count > 0).then(|| double(sum) / (unit * count as f64));
+            return Ok(Arc::new(states.map(mean).collect::<Float64Array>()));
+        };
         let factor = power(result_scale - scale)?;
         let mean = |(sum, count)| {
             if count == 0 { Ok(None) } else { divide_wide(sum, factor, count).map(Some) }
         };
         column_wide(states.map(mean), result)
     }
+}
+
+/// The nearest double.
+fn double(value: i256) -> f64 {
+    value.to_i128().map_or_else(|| value.to_string().parse().unwrap_or(f64::NAN), |v| v as f64)
 }
 
 fn decimal_scale(result: &DataType) -> Option<i8> {
@@ -219,7 +227,7 @@ fn column_wide(
             Ok(Arc::new(array.with_data_type(result.clone())))
         }
         DataType::Float64 => {
-            let values = values.map(|v| Ok(v?.map(|v| v.to_string().parse().unwrap_or(f64::NAN))));
+            let values = values.map(|v| Ok(v?.map(|v| double(v))));
             Ok(Arc::new(values.collect::<Result<Float64Array>>()?))
         }
         _ => {
@@ -238,6 +246,7 @@ fn column_wide(
 mod tests {
     use super::*;
     use arrow::array::AsArray;
+    use arrow::datatypes::Float64Type;
 
     #[test]
     fn means_round_half_away_from_zero() {
@@ -254,6 +263,18 @@ mod tests {
         assert!(sum(-1, &DataType::UInt64).is_err());
         assert!(sum(10_i128.pow(38), &DataType::Decimal128(38, 0)).is_err());
         assert!(sum(1 - 10_i128.pow(38), &DataType::Decimal128(38, 0)).is_ok());
+    }
+
+    #[test]
+    fn means_of_decimals_as_doubles_lose_nothing_before_the_division() {
+        let states = [(10_i128.pow(37) + 1, 3), (0, 0), (-25, 2)];
+        let means =
+            |array: ArrayRef| array.as_primitive::<Float64Type>().iter().collect::<Vec<_>>();
+        let narrow = i128::averages(states.into_iter(), 1, &DataType::Float64).unwrap();
+        let wide = states.map(|(sum, count)| (i256::from_i128(sum), count));
+        let wide = i256::averages(wide.into_iter(), 1, &DataType::Float64).unwrap();
+        let wanted = vec![Some(1e37 / 30.0), None, Some(-1.25)];
+        assert_eq!((means(narrow), means(wide)), (wanted.clone(), wanted));
     }
 
     #[test]

@@ -282,6 +282,10 @@ fn plain() -> Vec<(AggregateSpec, Expected)> {
             let sum = sum_of(rows, |r| r.money).map(|sum| sum * 10_000);
             decimal(sum.map(|sum| (2 * sum + n * sum.signum()) / (2 * n)), 6)
         }),
+        (spec_of("avg", &[4], T::Float64), |rows| {
+            let n = values(rows, |r| r.money).len() as f64;
+            float(sum_of(rows, |r| r.money).map(|sum| sum as f64 / (100.0 * n)))
+        }),
         (spec_of("min", &[2], T::Int64), |rows| text(values(rows, |r| r.big).into_iter().min())),
         (spec_of("max", &[4], T::Decimal128(15, 2)), |rows| {
             decimal(values(rows, |r| r.money).into_iter().max(), 2)

@@ -11,6 +11,7 @@ use super::WindowFunctionSpec;
 use super::accumulator::AccumulatorFunction;
 use super::extremes::Extreme;
 use super::frame::{Frames, WindowFrameSpec};
+use super::means::DecimalMean;
 use super::navigation::Navigation;
 use super::pieces::Chunk;
 use super::ranking::Ranking;
@@ -26,6 +27,7 @@ enum Kind {
     Navigation(Navigation),
     Sum(Sum),
     Extreme(Extreme),
+    DecimalMean(DecimalMean),
     Accumulator(AccumulatorFunction),
 }
 
@@ -52,6 +54,9 @@ impl Kind {
         {
             return Ok(Kind::Sum(sum));
         }
+        if let Some(mean) = DecimalMean::of(spec)? {
+            return Ok(Kind::DecimalMean(mean));
+        }
         AccumulatorFunction::new(spec).map(Kind::Accumulator)
     }
 
@@ -59,7 +64,7 @@ impl Kind {
         match self {
             Kind::Ranking(_) => false,
             Kind::Navigation(navigation) => navigation.uses_frame(),
-            Kind::Sum(_) | Kind::Extreme(_) | Kind::Accumulator(_) => true,
+            Kind::Sum(_) | Kind::Extreme(_) | Kind::DecimalMean(_) | Kind::Accumulator(_) => true,
         }
     }
 }
@@ -191,6 +196,7 @@ impl CompiledFunctions {
                 [values] => extreme.evaluate(frames()?, values, filter),
                 _ => Err(Error::Internal("min and max have one argument".into())),
             },
+            Kind::DecimalMean(mean) => mean.evaluate(frames()?, args, filter, expands, result),
             Kind::Accumulator(function) => {
                 function.evaluate(frames()?, args, filter, expands, result)
             }

@@ -9,6 +9,7 @@ mod accumulator;
 mod extremes;
 mod frame;
 mod function;
+mod means;
 mod navigation;
 mod pieces;
 mod ranking;

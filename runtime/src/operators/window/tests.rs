@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Float64Array, Int64Array, StringArray, UInt64Array};
+use arrow::array::{ArrayRef, Decimal128Array, Float64Array, Int64Array, StringArray, UInt64Array};
 use arrow::datatypes::{Date32Type, IntervalMonthDayNanoType};
 use arrow_schema::DataType;
 use datafusion_common::ScalarValue;
@@ -182,6 +182,28 @@ fn peers_share_the_default_frame() {
             "2|1|3|3.0|3|0|2",
         ]
     );
+}
+
+#[test]
+fn means_of_decimals_are_doubles_whatever_computes_them() {
+    let scaled = |values: [Option<i128>; 4]| {
+        let array = Decimal128Array::from(values.to_vec());
+        Arc::new(array.with_precision_and_scale(10, 2).unwrap())
+    };
+    let input = batch(vec![
+        Arc::new(Int64Array::from(vec![1, 1, 1, 2])),
+        Arc::new(Int64Array::from(vec![1, 2, 3, 1])),
+        scaled([Some(100), Some(100), Some(250), None]),
+    ]);
+    let mean =
+        function("avg", vec![Expr::Column(2)], DataType::Decimal128(10, 2), DataType::Float64);
+    let distinct = WindowFunctionSpec { distinct: true, ..mean.clone() };
+    let wide_type = DataType::Decimal256(50, 2);
+    let wide_value =
+        Expr::Cast { expr: Box::new(Expr::Column(2)), to: wide_type.clone(), fallible: false };
+    let wide = function("avg", vec![wide_value], wide_type, DataType::Float64);
+    let rows = run_over(&[input], by_order(), vec![mean, distinct, wide]);
+    assert_eq!(rows, ["1.0|1.0|1.0", "1.0|1.0|1.0", "1.5|1.75|1.5", "∅|∅|∅"]);
 }
 
 /// A generator of numbers for the random test.
