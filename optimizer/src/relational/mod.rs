@@ -7,6 +7,8 @@
 mod aggregates;
 mod entry;
 mod expressions;
+mod nulls;
+mod outer_joins;
 mod prune;
 mod sources;
 mod windows;
@@ -207,9 +209,10 @@ pub(crate) fn visible_sides(join_type: JoinType) -> (bool, bool) {
     }
 }
 
-/// Brings a query into relational form and drops the columns nobody needs.
+/// Brings a query into relational form, simplifies its outer joins and drops the columns nobody needs.
 pub(crate) fn bind(input: &OptimizerInput) -> Result<RelQuery> {
     let mut query = entry::bind_query(input)?;
+    outer_joins::simplify_query(&mut query)?;
     prune::prune_query(&mut query);
     Ok(query)
 }
