@@ -6,8 +6,8 @@ use arrow::datatypes::DataType;
 use datafusion_common::ScalarValue;
 
 use crate::cardinality::defaults::{
-    ALPHABET, DISTINCT_EXPONENT, DISTINCT_MIN, NESTED_WIDTH, NULL_FRACTION, STRING_WIDTH,
-    TABLE_ROWS,
+    ALPHABET, DISTINCT_EXPONENT, DISTINCT_MIN, KEY_ROWS_PER_VALUE, NESTED_WIDTH, NULL_FRACTION,
+    STRING_WIDTH, TABLE_ROWS,
 };
 use crate::cardinality::literals::{number, values_between};
 use crate::physical::{ColumnId, ColumnInfo, ColumnTable};
@@ -32,12 +32,57 @@ pub(crate) struct ColumnEstimate {
     pub max: Option<f64>,
     /// Bytes of a value.
     pub width: f64,
+    /// All values with their shares of the rows, if the column is made of few constants; else empty.
+    pub constants: Vec<(ScalarValue, f64)>,
 }
 
 impl ColumnEstimate {
     /// Whether nearly every row has a value of its own, as in a key.
     pub fn is_keylike(&self) -> bool {
         self.distinct >= self.base_rows * 0.9
+    }
+
+    /// Whether the column's bounds are about as far apart as the other's.
+    pub fn spans(&self, other: &Self) -> bool {
+        let width = |column: &Self| column.min.zip(column.max).map(|(min, max)| max - min);
+        matches!((width(self), width(other)), (Some(own), Some(other)) if own >= other * 0.9)
+    }
+
+    /// Makes the column one of a single constant.
+    pub fn set_constant(&mut self, value: &ScalarValue) {
+        self.distinct = 1.0;
+        self.distinct_known = true;
+        self.counted = true;
+        self.null_fraction = f64::from(u8::from(value.is_null()));
+        (self.min, self.max) = (number(value), number(value));
+        self.constants = if value.is_null() { Vec::new() } else { vec![(value.clone(), 1.0)] };
+    }
+
+    /// The facts of this column's rows and another's together; `own` and `others` are their numbers.
+    pub fn unite(&mut self, other: Self, own: f64, others: f64) {
+        let all = (own + others).max(1.0);
+        let (own, others) = (own / all, others / all);
+        let constant = !self.constants.is_empty() && !other.constants.is_empty();
+        self.constants.iter_mut().for_each(|(_, share)| *share *= own);
+        if constant {
+            for (value, share) in other.constants {
+                match self.constants.iter_mut().find(|(known, _)| *known == value) {
+                    Some((_, known)) => *known += share * others,
+                    None => self.constants.push((value, share * others)),
+                }
+            }
+            self.distinct = self.constants.len() as f64;
+        } else {
+            self.constants.clear();
+            self.distinct = self.distinct.max(other.distinct);
+        }
+        self.distinct_known &= other.distinct_known;
+        self.counted &= other.counted;
+        self.min = self.min.zip(other.min).map(|(a, b)| a.min(b));
+        self.max = self.max.zip(other.max).map(|(a, b)| a.max(b));
+        self.null_fraction = self.null_fraction * own + other.null_fraction * others;
+        self.width = self.width.max(other.width);
+        self.base_rows = all;
     }
 }
 
@@ -65,6 +110,13 @@ impl Estimator {
             self.columns.push(estimate.clone());
         }
         self.columns[index] = estimate;
+    }
+
+    /// Notes that an outer join adds NULLs to that share of the rows.
+    pub fn extend_nulls(&mut self, id: ColumnId, share: f64) {
+        let mut column = self.column(id).clone();
+        column.null_fraction = share + (1.0 - share) * column.null_fraction;
+        self.set(id, column);
     }
 
     /// Takes over the facts of a table's column.
@@ -141,6 +193,7 @@ fn from_statistics(info: &ColumnInfo, statistics: &ColumnStatistics, rows: f64) 
         min,
         max,
         width,
+        constants: Vec::new(),
     }
 }
 
@@ -154,12 +207,19 @@ fn guess_distinct(
 ) -> f64 {
     let share = rows.powf(DISTINCT_EXPONENT).max(DISTINCT_MIN);
     if let Some(bound) = bound {
-        return if is_dense(data_type) { bound } else { bound.min(share) };
+        return if is_dense(data_type) { occupied(bound, rows) } else { bound.min(share) };
     }
     match short_width(data_type, statistics) {
         Some(width) => share.min(ALPHABET.powf(width.max(0.5))),
         None => share,
     }
+}
+
+/// How many of `values` occur among `rows`. About as many rows as values are a key; somewhat more rows are a reference
+/// that leaves some values out, as if drawn at random.
+fn occupied(values: f64, rows: f64) -> f64 {
+    let each = rows / values.max(1.0);
+    if each > KEY_ROWS_PER_VALUE { values * (1.0 - (-each).exp()) } else { values }
 }
 
 fn is_dense(data_type: &DataType) -> bool {

@@ -8,6 +8,12 @@ pub(super) const CONDITION: f64 = 0.25;
 pub(super) const EQUALITY: f64 = 0.02;
 /// Share of rows that pass one inequality on a column without known bounds.
 pub(super) const INEQUALITY: f64 = 0.33;
+/// Share of rows with a positive number in a column without known bounds: most quantities are positive.
+pub(super) const POSITIVE: f64 = 0.9;
+/// Rows per possible value up to which a column of dense numbers is believed to be a key.
+pub(super) const KEY_ROWS_PER_VALUE: f64 = 1.1;
+/// A key column that has less than this share of the other side's values does not cover the other side.
+pub(super) const COVERING_SHARE: f64 = 0.95;
 /// Share of rows that match a pattern with a fixed beginning.
 pub(super) const LIKE_PREFIX: f64 = 0.04;
 /// Share of rows that match a pattern with a fixed part somewhere.

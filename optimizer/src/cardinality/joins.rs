@@ -7,7 +7,7 @@ use datafusion_common::JoinType;
 use datafusion_expr::Expr;
 
 use crate::cardinality::columns::Estimator;
-use crate::cardinality::defaults::ANTI_FLOOR;
+use crate::cardinality::defaults::{ANTI_FLOOR, COVERING_SHARE};
 use crate::physical::ColumnId;
 
 /// The sizes a join is estimated and costed with.
@@ -61,8 +61,7 @@ impl Estimator {
     }
 
     /// Distinct composite keys on each side. Where the product of the single keys would exceed the rows of a base
-    /// relation, that side is taken to be nearly unique on them and the smaller such side is the domain: several keys
-    /// are the mark of a foreign key.
+    /// relation, that side is taken to be nearly unique on them: several keys are the mark of a foreign key.
     fn composite(&self, keys: &[(ColumnId, ColumnId)], left: f64, right: f64) -> (f64, f64, f64) {
         if let [(l, r)] = keys {
             let dl = self.distinct(*l, left).min(self.referenced_values(*l, *r));
@@ -73,11 +72,33 @@ impl Estimator {
         let (dl, base_l) = self.composite_side(&left_keys, left);
         let (dr, base_r) = self.composite_side(&right_keys, right);
         let domain = match (base_l, base_r) {
-            (Some(l), Some(r)) => l.min(r),
+            (Some(l), Some(r)) if l < r => self.covered(keys.iter().copied(), l, r),
+            (Some(l), Some(r)) => self.covered(keys.iter().map(|&(a, b)| (b, a)), r, l),
             (Some(base), None) | (None, Some(base)) => base,
             (None, None) => dl.max(dr),
         };
         (dl.min(domain), dr.min(domain), domain)
+    }
+
+    /// The domain of keys of which both sides are nearly unique, given pairs of a column of the smaller side and one of
+    /// the larger, and the base rows of both. If the smaller side has all values of each column, the larger side refers
+    /// to it. If it lacks some although it spans the same range, it refers to the larger one.
+    fn covered(
+        &self,
+        keys: impl Iterator<Item = (ColumnId, ColumnId)>,
+        small: f64,
+        large: f64,
+    ) -> f64 {
+        let mut domain = small;
+        for (s, l) in keys {
+            let (s, l) = (self.column(s), self.column(l));
+            let share = s.distinct / l.distinct.max(1.0);
+            if share < COVERING_SHARE {
+                let all = if s.spans(l) && share > 0.05 { large } else { small / share };
+                domain = domain.max(all.min(large));
+            }
+        }
+        domain
     }
 
     /// The most values a column can have if it refers to a key of the other side: a number that was not counted (all

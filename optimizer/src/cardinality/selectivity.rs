@@ -11,7 +11,7 @@ use datafusion_expr::{Expr, Operator};
 
 use crate::cardinality::columns::{ColumnEstimate, Estimator};
 use crate::cardinality::defaults::{
-    CONDITION, CONJUNCT_EXPONENTS, EQUALITY, INEQUALITY, LIKE_CONTAINS, LIKE_PREFIX,
+    CONDITION, CONJUNCT_EXPONENTS, EQUALITY, INEQUALITY, LIKE_CONTAINS, LIKE_PREFIX, POSITIVE,
 };
 use crate::cardinality::literals::number;
 use crate::physical::ColumnId;
@@ -116,8 +116,21 @@ impl Estimator {
         match (column_of(&binary.left), column_of(&binary.right)) {
             (Some(a), Some(b)) => 1.0 / self.distinct(a, rows).max(self.distinct(b, rows)),
             (Some(_), None) | (None, Some(_)) if self.outside(binary) => 1.0 / rows.max(1.0),
-            (Some(id), None) | (None, Some(id)) => self.value_share(id, rows),
+            (Some(id), None) => self.literal_share(id, &binary.right, rows),
+            (None, Some(id)) => self.literal_share(id, &binary.left, rows),
             (None, None) => CONDITION * 0.4,
+        }
+    }
+
+    /// The share of rows in which a column has the value of an expression.
+    fn literal_share(&self, id: ColumnId, value: &Expr, rows: f64) -> f64 {
+        let constants = &self.column(id).constants;
+        match value {
+            Expr::Literal(value, _) if !constants.is_empty() => {
+                let same = constants.iter().find(|(constant, _)| same_value(constant, value));
+                same.map_or(1.0 / rows.max(1.0), |(_, share)| *share)
+            }
+            _ => self.value_share(id, rows),
         }
     }
 
@@ -169,6 +182,10 @@ impl Estimator {
 
     fn in_list(&self, list: &InList, rows: f64) -> f64 {
         let each = match column_of(&list.expr) {
+            Some(id) if !self.column(id).constants.is_empty() => {
+                let shares = list.list.iter().map(|value| self.literal_share(id, value, rows));
+                shares.sum::<f64>() / list.list.len().max(1) as f64
+            }
             Some(id) => self.value_share(id, rows),
             None => CONDITION * 0.4,
         };
@@ -199,7 +216,13 @@ impl Estimator {
             };
             if let Some(id) = id {
                 let mut column = self.column(id).clone();
-                let share = (values * self.value_share(id, column.base_rows)).min(1.0);
+                let share = self.conjunct(conjunct, column.base_rows);
+                if let Some((_, _, value)) = comparison(conjunct) {
+                    column.constants.retain(|(constant, _)| same_value(constant, value));
+                    column.constants.iter_mut().for_each(|(_, share)| *share = 1.0);
+                } else {
+                    column.constants.clear();
+                }
                 column.distinct = values.min(column.distinct).max(1.0);
                 column.base_rows = (column.base_rows * share).max(1.0);
                 self.set(id, column);
@@ -226,10 +249,11 @@ fn combine(mut shares: Vec<f64>) -> f64 {
 
 fn interval_share(column: &ColumnEstimate, interval: Interval) -> f64 {
     let (Some(min), Some(max)) = (column.min, column.max) else {
-        return if interval.low.is_some() && interval.high.is_some() {
-            CONDITION * 0.6
-        } else {
-            INEQUALITY
+        return match (interval.low, interval.high) {
+            (Some(_), Some(_)) => CONDITION * 0.6,
+            (Some(low), None) if low <= 0.0 => POSITIVE,
+            (None, Some(high)) if high <= 0.0 => 1.0 - POSITIVE,
+            (Some(_) | None, None) | (None, Some(_)) => INEQUALITY,
         };
     };
     let low = interval.low.unwrap_or(min).max(min);
@@ -251,6 +275,15 @@ fn like_share(like: &Like) -> f64 {
         _ => LIKE_CONTAINS,
     };
     if like.negated { 1.0 - share } else { share }
+}
+
+/// Whether two literals are the same value, though their types may differ (strings of several layouts, numbers).
+fn same_value(a: &ScalarValue, b: &ScalarValue) -> bool {
+    let text = |value: &ScalarValue| value.try_as_str().flatten().map(str::to_owned);
+    match (number(a), number(b)) {
+        (Some(a), Some(b)) => a == b,
+        _ => a == b || text(a).is_some_and(|a| text(b).is_some_and(|b| a == b)),
+    }
 }
 
 /// A column, possibly cast.

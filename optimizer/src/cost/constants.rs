@@ -18,6 +18,8 @@ pub const HASH_BUILD_ROW_NS: f64 = 20.0;
 pub const ROW_COPY_BYTE_NS: f64 = 0.15;
 /// Hashing one key and probing a table in cache, nanoseconds.
 pub const HASH_PROBE_ROW_NS: f64 = 9.0;
+/// Testing one row against a runtime filter, nanoseconds.
+pub const FILTER_TEST_NS: f64 = 1.5;
 /// Extra key columns of a hash or a comparison, nanoseconds per row.
 pub const EXTRA_KEY_NS: f64 = 3.0;
 /// One access beyond the private cache, nanoseconds (several are in flight).

@@ -4,6 +4,8 @@
 
 mod runtime_filters;
 
+pub(crate) use runtime_filters::{LEAST_DROPPED_SHARE, drops_unmatched};
+
 use std::borrow::Borrow;
 use std::sync::Arc;
 

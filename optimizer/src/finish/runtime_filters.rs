@@ -17,7 +17,7 @@ use crate::physical::{
 };
 
 /// A filter is worth its price if it is expected to drop at least this share of the probe rows.
-const LEAST_DROPPED_SHARE: f64 = 0.1;
+pub(crate) const LEAST_DROPPED_SHARE: f64 = 0.1;
 /// Builds with more rows publish no filter: it would be larger than the caches.
 const MOST_BUILD_ROWS: f64 = 20_000_000.0;
 
@@ -123,7 +123,7 @@ struct Definition {
 }
 
 /// Whether probe rows without a partner leave no trace in the result.
-fn drops_unmatched(join_type: JoinType, build: Side) -> bool {
+pub(crate) fn drops_unmatched(join_type: JoinType, build: Side) -> bool {
     match join_type {
         JoinType::Inner => true,
         JoinType::LeftSemi => true,

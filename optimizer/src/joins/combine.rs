@@ -12,6 +12,7 @@ use crate::cost::Cost;
 use crate::joins::PairConsumer;
 use crate::joins::graph::{Edge, JoinGraph};
 use crate::joins::memo::{Entry, EntryPlan, Group, JoinStep, JoinStrategy, Memo, Pair, Read};
+use crate::joins::probe_filters::ProbePath;
 use crate::joins::relset::RelSet;
 use crate::physical::{ColumnId, Parallelism, Side};
 use crate::properties::{InterestingProperties, Partitioning, ProvidedProperties};
@@ -85,11 +86,14 @@ impl<'a, 's> BlockSearch<'a, 's> {
     fn add_leaf(&mut self, set: RelSet, planned: Planned) {
         let output = planned.cheapest().node.output.clone();
         let group = self.new_group(set, planned.logical, output);
+        let index = set.iter().next().expect("a leaf is one relation");
+        let relation = &self.graph.relations[index];
         let entries = planned
             .candidates
             .into_iter()
             .map(|candidate| Entry {
                 set,
+                path: ProbePath::of_leaf(relation, candidate.time),
                 provided: candidate.node.provided.clone(),
                 parallelism: candidate.node.parallelism,
                 cost: candidate.node.cumulative,
@@ -262,7 +266,12 @@ impl<'a, 's> BlockSearch<'a, 's> {
         choice: Choice,
         operands: &Operands<'_>,
     ) -> Entry {
-        let cost = left.cost + right.cost + choice.work + choice.reading;
+        let work_ns = choice.work.cpu;
+        let (saved, path) = self.probe_path(pair, (left, right), &choice.strategy, work_ns);
+        let mut work = choice.work;
+        work.cpu = (work.cpu - saved).max(0.0);
+        let mut cost = left.cost + right.cost + choice.work + choice.reading;
+        cost.cpu = (cost.cpu - saved).max(0.0);
         let classes = &operands.logical.classes;
         let mut provided = choice.provided.map(|column| classes.canonical(column));
         provided.unique.clone_from(&operands.logical.unique);
@@ -276,9 +285,10 @@ impl<'a, 's> BlockSearch<'a, 's> {
             left_read: choice.left_read,
             right_read: choice.right_read,
             strategy: choice.strategy,
-            work: choice.work,
+            work,
         };
         Entry {
+            path,
             set,
             plan: EntryPlan::Join(step),
             provided,

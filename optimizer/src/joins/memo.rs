@@ -11,6 +11,7 @@ use datafusion_expr::Expr;
 
 use crate::cardinality::{JoinEstimate, Logical};
 use crate::cost::Cost;
+use crate::joins::probe_filters::ProbePath;
 use crate::joins::relset::RelSet;
 use crate::physical::{ColumnId, Parallelism, ShipStrategy, Side};
 use crate::properties::{InterestingProperties, Ordering, ProvidedProperties};
@@ -41,7 +42,9 @@ pub(crate) struct Entry {
     /// What the plan provides and somebody could use.
     pub provided: ProvidedProperties,
     pub parallelism: Parallelism,
-    /// Cumulative.
+    /// Where its rows stream from.
+    pub path: ProbePath,
+    /// Cumulative, less what runtime filters save.
     pub cost: Cost,
     pub time: f64,
 }

@@ -2,7 +2,8 @@
 //!
 //! The path: `graph` collects relations and edges, `conflicts` finds how far each operator may move, `dphyp`
 //! enumerates pairs of connected subplans, `combine` turns a pair into candidates by the join strategies, `memo` keeps
-//! those that nothing dominates, `materialize` makes nodes of the winners. Beyond the budget of pairs `linearized`
+//! those that nothing dominates, `materialize` makes nodes of the winners. `probe_filters` tells what runtime filters
+//! save, `null_extension` how many NULLs outer joins add. Beyond the budget of pairs `linearized`
 //! searches along one order. Invariant: a pair is joined only if every predicate that first becomes complete there can
 //! be applied there; so no order loses a predicate.
 
@@ -13,6 +14,8 @@ mod graph;
 mod linearized;
 mod materialize;
 pub(crate) mod memo;
+mod null_extension;
+mod probe_filters;
 mod relset;
 
 use std::collections::HashMap;
@@ -47,6 +50,10 @@ impl Search<'_> {
         }
         let candidates = block.materialize(all);
         let logical = block.memo.group(all).logical.clone();
+        let extended = block.null_extended();
+        for (column, share) in extended {
+            self.estimator.extend_nulls(column, share);
+        }
         Ok(self.prune(candidates, interesting, &logical))
     }
 }

@@ -1,6 +1,7 @@
 //! Projection: computes columns and forwards others. Keeps the spread and the order of forwarded columns; requests
 //! nothing, blocks on nothing.
 
+use datafusion_common::ScalarValue;
 use datafusion_expr::Expr;
 
 use crate::cost::Cost;
@@ -58,7 +59,10 @@ impl Search<'_> {
         let sources: Vec<ColumnId> = ColumnId::referenced(expr).into_iter().collect();
         let mut estimate = self.estimator.column(id).clone();
         match sources[..] {
-            [] => estimate.distinct = 1.0,
+            [] => match literal(expr) {
+                Some(value) => estimate.set_constant(value),
+                None => estimate.distinct = 1.0,
+            },
             [source] => {
                 let from = self.estimator.column(source);
                 estimate.distinct = from.distinct;
@@ -75,5 +79,15 @@ impl Search<'_> {
             }
         }
         self.estimator.set(id, estimate);
+    }
+}
+
+/// A literal, possibly cast.
+fn literal(expr: &Expr) -> Option<&ScalarValue> {
+    match expr {
+        Expr::Literal(value, _) => Some(value),
+        Expr::Cast(cast) => literal(&cast.expr),
+        Expr::TryCast(cast) => literal(&cast.expr),
+        _ => None,
     }
 }

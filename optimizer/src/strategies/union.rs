@@ -1,9 +1,9 @@
 //! Union of all rows. Keeps the parallelism of its inputs, spreads singletons among the others; provides no order.
 
-use crate::cardinality::Logical;
+use crate::cardinality::{ColumnEstimate, Logical};
 use crate::cost::Cost;
 use crate::error::Result;
-use crate::physical::{Parallelism, PhysicalOp, Provenance, ShipStrategy};
+use crate::physical::{ColumnId, Parallelism, PhysicalOp, Provenance, ShipStrategy};
 use crate::properties::{InterestingProperties, ProvidedProperties};
 use crate::relational::{Rel, RelOp};
 use crate::search::Search;
@@ -22,7 +22,8 @@ impl Search<'_> {
         let provenance =
             planned.iter().fold(Provenance::Exact, |p, input| p.and(input.logical.provenance));
         for (position, &target) in targets.iter().enumerate() {
-            self.estimate_union(target, columns.iter().map(|ids| ids[position]), rows);
+            let sources = columns.iter().map(|ids| ids[position]);
+            self.estimate_union(target, sources.zip(planned.iter().map(|p| p.logical.rows)));
         }
         let logical = Logical::new(rows, provenance);
         let cheapest: Vec<_> = planned.iter().map(|input| input.cheapest().clone()).collect();
@@ -47,31 +48,22 @@ impl Search<'_> {
         Ok(Planned { logical, candidates: vec![candidate] })
     }
 
-    /// The facts of a united column: widest bounds, no fewer distinct values than the richest input.
-    fn estimate_union(
-        &mut self,
-        target: crate::physical::ColumnId,
-        sources: impl Iterator<Item = crate::physical::ColumnId>,
-        rows: f64,
-    ) {
-        let mut united: Option<crate::cardinality::ColumnEstimate> = None;
-        for source in sources {
-            let from = self.estimator.column(source).clone();
+    /// The facts of a united column: those of its sources, weighed by their rows.
+    fn estimate_union(&mut self, target: ColumnId, sources: impl Iterator<Item = (ColumnId, f64)>) {
+        let mut united: Option<(ColumnEstimate, f64)> = None;
+        for (source, rows) in sources {
+            let mut from = self.estimator.column(source).clone();
+            from.distinct = self.estimator.distinct(source, rows);
+            from.base_rows = rows.max(1.0);
             united = Some(match united {
-                None => from,
-                Some(mut known) => {
-                    known.distinct = known.distinct.max(from.distinct);
-                    known.min = known.min.zip(from.min).map(|(a, b)| a.min(b));
-                    known.max = known.max.zip(from.max).map(|(a, b)| a.max(b));
-                    known.null_fraction = known.null_fraction.max(from.null_fraction);
-                    known.width = known.width.max(from.width);
-                    known
+                None => (from, rows),
+                Some((mut known, before)) => {
+                    known.unite(from, before, rows);
+                    (known, before + rows)
                 }
             });
         }
-        if let Some(mut united) = united {
-            united.base_rows = rows.max(1.0);
-            united.distinct = united.distinct.min(united.base_rows);
+        if let Some((united, _)) = united {
             self.estimator.set(target, united);
         }
     }

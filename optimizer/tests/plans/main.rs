@@ -1,7 +1,9 @@
 //! Plans SQL over tables with given statistics and looks at the physical plans.
 
 mod catalog;
+mod estimates;
 mod orders;
+mod outer_joins;
 mod properties;
 mod shapes;
 mod suites;

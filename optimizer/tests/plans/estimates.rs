@@ -1,0 +1,30 @@
+//! Estimates that decide plans.
+
+use thalweg_optimizer::PhysicalPlan;
+use thalweg_optimizer::physical::{PhysicalNode, PhysicalOp};
+
+use super::catalog::{nodes, plan, text};
+
+fn rows_of(plan: &PhysicalPlan, is: impl Fn(&PhysicalNode) -> bool) -> f64 {
+    let found = nodes(plan).into_iter().find(|node| is(node));
+    found.unwrap_or_else(|| panic!("no such node\n{}", text(plan))).estimates.rows
+}
+
+#[test]
+fn constants_of_union_branches_are_known() {
+    let plan = plan(
+        "with t as (select 'c' kind, country, count(*) n from customer group by country
+         union all select 'v' kind, country, count(*) n from vendor group by country)
+         select a.country from t a, t b where a.country = b.country and a.kind = 'c'
+         and b.kind = 'v' and a.n > 0",
+    );
+    let filtered = rows_of(&plan, |node| matches!(node.op, PhysicalOp::Filter { .. }));
+    assert!((10.0..=50.0).contains(&filtered), "{filtered}\n{}", text(&plan));
+}
+
+#[test]
+fn sums_are_mostly_positive() {
+    let plan = plan("select customer from sale group by customer having sum(id) > 0");
+    let filtered = rows_of(&plan, |node| matches!(node.op, PhysicalOp::Filter { .. }));
+    assert!(filtered > 50_000.0, "{filtered}\n{}", text(&plan));
+}
