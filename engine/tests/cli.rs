@@ -303,3 +303,39 @@ fn explain_as_text_and_json() {
     let plan: serde_json::Value = serde_json::from_str(rows[0]["plan"].as_str().unwrap()).unwrap();
     assert!(plan["actual"]["rows"].is_number(), "{plan:#}");
 }
+
+#[test]
+fn series_of_numbers() {
+    let sql = "SELECT sum(value) AS s, count(*) AS n FROM generate_series(1, 200000); \
+               SELECT value FROM range(5, 0, -2); SELECT count(*) AS n FROM generate_series(1, 10) WHERE value % 3 = 0";
+    let out = Thalweg::new().args(["--format", "csv", "-c", sql]).run();
+    assert_eq!(out.stdout, "s,n\n20000100000,200000\nvalue\n5\n3\n1\nn\n3\n", "{}", out.stderr);
+}
+
+#[test]
+fn not_null_columns_refuse_nulls_and_keep_the_table_as_it_was() {
+    let sql = "CREATE TABLE t (a BIGINT NOT NULL); INSERT INTO t VALUES (1); \
+               INSERT INTO t SELECT nullif(value, 3) FROM generate_series(2, 4)";
+    let out = Thalweg::new().args(["--format", "csv", "-c", sql, "-c", "SELECT 1"]).run();
+    assert_eq!((out.stdout.as_str(), out.status), ("", 1));
+    assert!(
+        out.stderr.starts_with("Error: a value for the column \"a\" is NULL"),
+        "{}",
+        out.stderr
+    );
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_the_query_quietly() {
+    let sql = "SELECT value FROM generate_series(1, 100000000)";
+    let out = Thalweg::new().args(["--format", "csv", "-c", sql]).run_until_stdout_has(1000);
+    assert_eq!((out.stderr.as_str(), out.status), ("", 0));
+}
+
+#[test]
+fn ctrl_c_cancels_the_query_and_ends_the_script_with_130() {
+    let sql = "SELECT 1 AS a; SELECT count(*) FROM generate_series(1, 1000000000000) WHERE value % 7 = 8; SELECT 2";
+    let out = Thalweg::new().args(["--format", "csv", "-c", sql]).run_and_interrupt_after("a\n1\n");
+    assert_eq!((out.stdout.as_str(), out.status), ("a\n1\n", 130));
+    assert_eq!(out.stderr, "Error: the query was cancelled\n");
+}

@@ -4,20 +4,25 @@
 
 use std::sync::Arc;
 
+use arrow::datatypes::DataType;
 use datafusion_common::ScalarValue;
 use datafusion_expr::Expr;
 use thalweg_planner::suggest;
 
 use super::table::Table;
+use crate::connectors::series::{Series, SeriesTable};
 use crate::connectors::{FileFormat, FileOptions, FileTable};
 use crate::error::{Error, Report, Result};
 
 /// The names of all table functions.
-pub(crate) const NAMES: [&str; 4] = ["read_csv", "read_json", "read_parquet", "read_arrow"];
+pub(crate) const NAMES: [&str; 6] =
+    ["generate_series", "range", "read_arrow", "read_csv", "read_json", "read_parquet"];
 
 /// The table behind a call; `None` when there is no function of this name.
 pub(crate) fn table(name: &str, args: &[Expr]) -> Result<Option<Arc<dyn Table>>> {
     let format = match name {
+        "generate_series" => return series(name, args, true).map(Some),
+        "range" => return series(name, args, false).map(Some),
         "read_csv" => FileFormat::Csv,
         "read_json" => FileFormat::Json,
         "read_parquet" => FileFormat::Parquet,
@@ -34,6 +39,35 @@ fn files(name: &str, format: FileFormat, args: &[Expr]) -> Result<Arc<dyn Table>
         return Err(Error::statement(format!("{name} needs the path of a file")));
     }
     Ok(Arc::new(FileTable::discover(&paths, Some(format), &FileOptions::default())?))
+}
+
+/// `generate_series(start, stop[, step])` with its end, `range([start,] stop[, step])` without.
+fn series(name: &str, args: &[Expr], inclusive: bool) -> Result<Arc<dyn Table>> {
+    let numbers = args.iter().map(|arg| number_of(name, arg)).collect::<Result<Vec<_>>>()?;
+    let series = match numbers.as_slice() {
+        [stop] if !inclusive => Series::new(0, *stop, 1, inclusive)?,
+        [start, stop] => Series::new(*start, *stop, 1, inclusive)?,
+        [start, stop, step] => Series::new(*start, *stop, *step, inclusive)?,
+        _ => {
+            return Err(Error::statement(format!(
+                "{name} takes a start, a stop and perhaps a step"
+            )));
+        }
+    };
+    Ok(Arc::new(SeriesTable::new(series)))
+}
+
+fn number_of(name: &str, arg: &Expr) -> Result<i64> {
+    let literal = match arg {
+        Expr::Literal(value, _) => {
+            value.cast_to(&DataType::Int64).ok().filter(|_| value.data_type().is_integer())
+        }
+        _ => None,
+    };
+    match literal {
+        Some(ScalarValue::Int64(Some(number))) => Ok(number),
+        _ => Err(Error::statement(format!("the argument {arg} of {name} is not a whole number"))),
+    }
 }
 
 /// Sets an option of a file table; an unknown one is an error with a suggestion.

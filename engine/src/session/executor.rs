@@ -84,7 +84,14 @@ impl Executor {
         // The channel itself is what a job's end wakes; it hands on to whoever reads then.
         let waker = Waker::from(reader.channel.clone());
         let _ = ended.poll_unpin(&mut Context::from_waker(&waker));
-        Ok(Execution { schema, reader, job, _ended: ended })
+        Ok(Execution {
+            schema,
+            reader,
+            job,
+            _ended: ended,
+            _plan: plan.clone(),
+            token: token.clone(),
+        })
     }
 
     /// Runs a plan into a sink of its own, to the end; a parallel sink may have several writers.
@@ -161,6 +168,10 @@ pub(crate) struct Execution {
     job: Arc<JobHandle>,
     /// Registered with the job, so that its end wakes the channel.
     _ended: BoxFuture<'static, thalweg_runtime::Result<()>>,
+    /// Keeps the tables that are read, which may have been dropped or replaced meanwhile.
+    _plan: PhysicalPlan,
+    /// Kept, so that the session can cancel the query as long as it is read.
+    token: CancellationToken,
 }
 
 /// Gives the channel back when the reader is dropped.
@@ -199,7 +210,7 @@ impl Execution {
 
     /// Asks the job to end.
     pub(crate) fn cancel(&self) {
-        self.job.cancel();
+        self.token.cancel();
     }
 
     /// The running job.

@@ -6,8 +6,8 @@ use std::any::Any;
 use std::future::poll_fn;
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::array::{Array, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use thalweg_planner::{Copy, CreateExternalTable, CreateTable, Insert, QueryPlan};
 use thalweg_runtime::operators::sink::SinkSpec;
 
@@ -45,9 +45,13 @@ pub(super) async fn create_table(cx: &StatementContext<'_>, create: CreateTable)
         return Ok(Frame::empty());
     }
     let written = query.is_some();
-    let batches = match query {
-        Some(query) => rows(cx, &query, schema.clone()).await?,
-        None => Vec::new(),
+    let (schema, batches) = match query {
+        Some(query) => {
+            let schema = schema_of_result(&schema, &query);
+            let batches = rows(cx, &query, schema.clone()).await?;
+            (schema, batches)
+        }
+        None => (schema, Vec::new()),
     };
     let count = count(&batches);
     let table = MemoryTable::new(schema, batches).with_constraints(constraints);
@@ -146,12 +150,41 @@ async fn rows(
     schema: SchemaRef,
 ) -> Result<Vec<RecordBatch>> {
     let plan = physical_plan(query, &cx.settings)?;
-    let mut execution = cx.session.inner.executor.start(&plan, schema, &cx.settings, &cx.token)?;
+    let executor = &cx.session.inner.executor;
+    let mut execution = executor.start(&plan, nullable(&schema), &cx.settings, &cx.token)?;
     let mut batches = Vec::new();
     while let Some(batch) = poll_fn(|context| execution.poll_batch(context)).await {
-        batches.push(batch?);
+        batches.push(checked(&batch?, &schema)?);
     }
     Ok(batches)
+}
+
+/// The batch under the table's schema, unless it has a NULL where the table takes none.
+fn checked(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    for (field, column) in schema.fields().iter().zip(batch.columns()) {
+        if !field.is_nullable() && column.logical_null_count() > 0 {
+            let report =
+                Report::new(format!("a value for the column \"{}\" is NULL", field.name()));
+            return Err(Error::Execution(Box::new(report.with_detail("The column is NOT NULL."))));
+        }
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(schema.clone(), batch.columns().to_vec(), &options)?)
+}
+
+fn nullable(schema: &SchemaRef) -> SchemaRef {
+    let fields = schema.fields().iter().map(|f| f.as_ref().clone().with_nullable(true));
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+/// The columns of CREATE TABLE AS: that a query never gives a NULL does not make a column NOT NULL.
+fn schema_of_result(declared: &SchemaRef, query: &QueryPlan) -> SchemaRef {
+    let fields = declared.fields().iter().zip(query.plan.schema().fields());
+    let field = |(declared, given): (&FieldRef, &FieldRef)| {
+        let not_null = !declared.is_nullable() && given.is_nullable();
+        declared.as_ref().clone().with_nullable(!not_null)
+    };
+    Arc::new(Schema::new(fields.map(field).collect::<Vec<_>>()))
 }
 
 fn count(batches: &[RecordBatch]) -> u64 {

@@ -1,9 +1,10 @@
 //! Runs the program with given arguments, input and home directory.
 
 use std::ffi::OsStr;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 /// What a run left.
 pub struct Finished {
@@ -63,6 +64,33 @@ impl Thalweg {
         self.finish()
     }
 
+    /// Reads so many bytes of standard output, closes it, and waits for the end.
+    pub fn run_until_stdout_has(mut self, bytes: usize) -> Finished {
+        self.command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = self.command.spawn().unwrap();
+        let mut start = vec![0; bytes];
+        child.stdout.take().unwrap().read_exact(&mut start).unwrap();
+        finished(child.wait_with_output().unwrap())
+    }
+
+    /// Sends SIGINT when standard output has begun with a text, and reads on to the end.
+    pub fn run_and_interrupt_after(mut self, text: &str) -> Finished {
+        self.command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = self.command.spawn().unwrap();
+        let mut stdout = child.stdout.take().unwrap();
+        let mut seen = vec![0; text.len()];
+        stdout.read_exact(&mut seen).unwrap();
+        assert_eq!(seen, text.as_bytes());
+        // The statement behind the text may not have begun; before it has, Ctrl-C ends the program as well, but
+        // without a word.
+        std::thread::sleep(Duration::from_millis(500));
+        let pid = child.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+        stdout.read_to_end(&mut seen).unwrap();
+        let output = child.wait_with_output().unwrap();
+        finished(Output { stdout: seen, ..output })
+    }
+
     fn finish(mut self) -> Finished {
         let mut child = self.command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         drop(self.command);
@@ -74,11 +102,15 @@ impl Thalweg {
         });
         let output = child.wait_with_output().unwrap();
         feeder.join().unwrap();
-        Finished {
-            stdout: String::from_utf8(output.stdout).unwrap(),
-            stderr: String::from_utf8(output.stderr).unwrap(),
-            status: output.status.code().unwrap_or(-1),
-        }
+        finished(output)
+    }
+}
+
+fn finished(output: Output) -> Finished {
+    Finished {
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+        status: output.status.code().unwrap_or(-1),
     }
 }
 

@@ -79,7 +79,7 @@ fn csv_keeps_null_and_the_empty_string_apart() {
 fn csv_writes_each_type_in_its_form() {
     assert_eq!(
         printed(FormatName::Csv, &[doubles()]),
-        "d\n0.1\n1e21\n-0\nNaN\nInfinity\n-Infinity\n"
+        "d\n0.1\n1e21\n-0.0\nNaN\nInfinity\n-Infinity\n"
     );
     let text = printed(FormatName::Csv, &[typed()]);
     let expected = "-12.50,2026-01-01,2026-01-01 00:00:00.5,2026-01-01 00:00:00+00,true,\\x00ff,\"[1,null]\",\"{\"\"k\"\":\"\"q\\\"\"uote\"\"}\"";
