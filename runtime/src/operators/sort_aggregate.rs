@@ -101,9 +101,8 @@ impl SortAggregate {
             return Ok(());
         }
         let arguments = self.shape.arguments(&batch)?;
-        for keys in self.shape.keys_of(&batch)? {
-            self.groups()?.update(&keys, &arguments, batch.num_rows())?;
-        }
+        let keys = self.shape.keys_of(&batch)?;
+        self.groups()?.update(&keys, &arguments, batch.num_rows())?;
         let complete = self.groups()?.complete();
         if complete * 2 >= batch_rows {
             self.state = State::Emitting { next: 0, end: complete, all: false, ended: false };

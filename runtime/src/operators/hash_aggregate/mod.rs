@@ -2,11 +2,13 @@
 //!
 //! *Single* keeps one table and emits it when the input ends. *Partial* keeps a table that fits the cache and hands
 //! it over as row pages, split by hash, whenever it is full. *Final* keeps one table for each partition it owns and
-//! merges pages into it. Rows of several grouping sets go through one table, with the set's id as a key. At a
+//! merges pages into it. Rows of several grouping sets
+//! go through one table with the set's id as a key, or one for each level (see `levels`). At a
 //! superstep the results so far are emitted and the tables begin anew; a watermark changes nothing. All rows are held
 //! through one revocable reservation; only the partial phase can give memory back, by sending early. Rows that are
 //! withdrawn are refused.
 
+mod levels;
 #[cfg(test)]
 pub(super) mod model;
 mod partial;
@@ -23,6 +25,7 @@ use std::sync::Arc;
 use arrow_schema::DataType;
 use serde::{Deserialize, Serialize};
 
+use self::levels::Levels;
 use self::partial::{PARTITIONS, Partial};
 pub(super) use self::shape::Shape;
 use self::table::AggregateTable;
@@ -82,8 +85,9 @@ pub struct HashAggregate {
     shape: Arc<Shape>,
     reservation: Option<Reservation>,
     partial: Option<Partial>,
-    /// By partition; the single phase has only the first.
+    /// By partition; in the single phase one, or with levels one for each grouping set.
     tables: Vec<Option<AggregateTable>>,
+    levels: Option<Levels>,
     input: Option<StreamElement>,
     state: State,
     /// Input or a superstep came since the last results.
@@ -118,6 +122,7 @@ impl HashAggregate {
             reservation: None,
             partial: None,
             tables: Vec::new(),
+            levels: None,
             input: None,
             state: State::Taking,
             dirty: true,
@@ -162,11 +167,19 @@ impl HashAggregate {
             return Ok(());
         }
         let arguments = self.shape.arguments(&batch)?;
-        for keys in self.shape.keys_of(&batch)? {
-            match &mut self.partial {
-                Some(partial) => partial.update(&keys, &arguments, rows)?,
-                None => self.table(0)?.update(&keys, &arguments, rows)?,
-            }
+        let keys = self.shape.keys_of(&batch)?;
+        if let Some(partial) = &mut self.partial {
+            return partial.update(&keys, &arguments, rows);
+        }
+        let sets = self.shape.sets().map_or(1, |sets| sets.sets.len());
+        for set in 0..sets {
+            let table = match &self.levels {
+                Some(levels) if !levels.takes_rows(set) => continue,
+                Some(_) => set,
+                None => 0,
+            };
+            let keys = self.shape.keys_in(set, &keys, rows)?;
+            self.table(table)?.update(&keys, &arguments, rows)?;
         }
         Ok(())
     }
@@ -181,13 +194,16 @@ impl HashAggregate {
         if self.shape.keys() == 0 && cx.subtask == 0 {
             self.table(0)?;
         }
+        self.derive_levels()?;
         let mut hashes = Vec::new();
-        for keys in self.shape.groups_of_no_rows()? {
+        for (set, keys) in self.shape.groups_of_no_rows()? {
             hash_columns(&keys, Selected::All(1), HASH_SEED, &mut hashes)?;
             let partition = partition_of(hashes[0], PARTITIONS);
             let (owner, partition) = match self.phase {
                 AggregatePhase::Final => (partition % cx.parallelism, partition),
-                AggregatePhase::Single | AggregatePhase::Partial => (0, 0),
+                AggregatePhase::Single | AggregatePhase::Partial => {
+                    (0, if self.levels.is_some() { set } else { 0 })
+                }
             };
             if owner == cx.subtask {
                 self.table(partition)?.insert_group(&keys)?;
@@ -196,6 +212,20 @@ impl HashAggregate {
         self.tables.iter_mut().flatten().for_each(AggregateTable::finish);
         self.state = State::Emitting { table: 0, next: 0, ended };
         Ok(())
+    }
+
+    /// Fills the tables of the sets that took no rows.
+    fn derive_levels(&mut self) -> Result<()> {
+        let Some(mut levels) = self.levels.take() else { return Ok(()) };
+        let mut tables = Vec::with_capacity(levels.len());
+        for set in 0..levels.len() {
+            self.table(set)?;
+            tables.extend(self.tables[set].take());
+        }
+        let derived = levels.derive(&mut tables);
+        self.tables = tables.into_iter().map(Some).collect();
+        self.levels = Some(levels);
+        derived
     }
 
     /// The next results; `None` when there are no more.
@@ -237,7 +267,11 @@ impl Operator for HashAggregate {
             AggregatePhase::Partial => {
                 self.partial = Some(Partial::new(&self.shape, &reservation)?)
             }
-            AggregatePhase::Single => self.tables = vec![None],
+            AggregatePhase::Single => {
+                self.levels = Levels::new(&self.shape, &reservation)?;
+                let tables = self.levels.as_ref().map_or(1, Levels::len);
+                self.tables = (0..tables).map(|_| None).collect();
+            }
             AggregatePhase::Final => self.tables = (0..PARTITIONS).map(|_| None).collect(),
         }
         self.reservation = Some(reservation);
@@ -358,6 +392,7 @@ impl Operator for HashAggregate {
     fn close(&mut self, _cx: &mut OperatorContext<'_>) -> Result<()> {
         self.input = None;
         self.partial = None;
+        self.levels = None;
         self.tables.clear();
         self.reservation = None;
         Ok(())

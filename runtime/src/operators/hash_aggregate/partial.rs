@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 
+use super::levels::Levels;
 use super::shape::Shape;
 use super::table::{AggregateTable, read_pages, write_store};
 use crate::aggregates::{AggregateStates, Groups};
@@ -21,6 +22,8 @@ use crate::rows::{
 pub(super) const PARTITIONS: usize = 64;
 /// Bytes of rows and buckets that a table may have before it is handed over.
 const TABLE_BYTES: usize = 2 << 20;
+/// The same for the tables of grouping sets in levels: what is derived from them is worth a cache miss.
+const LEVELS_BYTES: usize = 32 << 20;
 /// Bytes that a table's states may keep beside the rows.
 const BESIDE_BYTES: usize = 16 << 20;
 /// Bytes of rows that are gathered before they are sent.
@@ -33,7 +36,9 @@ const SKIP_TABLES: usize = 32;
 /// The partial phase.
 pub(super) struct Partial {
     shape: Arc<Shape>,
-    table: AggregateTable,
+    /// One, or with levels one for each grouping set.
+    tables: Vec<AggregateTable>,
+    levels: Option<Levels>,
     /// Groups that fill the table.
     capacity: usize,
     /// States of rows on their way, in the hand-over's form.
@@ -51,10 +56,18 @@ impl Partial {
     pub(super) fn new(shape: &Arc<Shape>, reservation: &Reservation) -> Result<Self> {
         let mut outgoing = shape.new_states(reservation)?;
         outgoing.bind(shape.handover.states(), shape.table.states());
+        let levels = Levels::new(shape, reservation)?;
+        let (tables, bytes) = match &levels {
+            Some(levels) => (levels.len(), LEVELS_BYTES),
+            None => (1, TABLE_BYTES),
+        };
         Ok(Partial {
             shape: Arc::clone(shape),
-            table: AggregateTable::new(shape, reservation)?,
-            capacity: (TABLE_BYTES / (shape.table.row_bytes() + 16)).max(1024),
+            tables: (0..tables)
+                .map(|_| AggregateTable::new(shape, reservation))
+                .collect::<Result<_>>()?,
+            levels,
+            capacity: (bytes / (shape.table.row_bytes() + 16)).max(1024),
             outgoing,
             partitions: PartitionedRows::new(&shape.handover, reservation, PARTITIONS),
             reservation: reservation.share(),
@@ -65,26 +78,29 @@ impl Partial {
         })
     }
 
-    /// Takes rows in.
+    /// Takes a batch in: the key columns of a compact batch, and the columns of the aggregates' arguments.
     pub(super) fn update(
         &mut self,
         keys: &[ArrayRef],
         arguments: &[ArrayRef],
         rows: usize,
     ) -> Result<()> {
-        if self.skip_rows > 0 {
-            self.skip_rows = self.skip_rows.saturating_sub(rows);
-            self.pass(keys, arguments, rows)?;
-        } else {
-            self.table.update(keys, arguments, rows)?;
-            self.rows_in += rows;
-            if self.is_full() {
-                let share = self.table.len() as f64 / self.rows_in.max(1) as f64;
-                if share > REDUCING_SHARE && self.shape.carried.is_empty() {
-                    self.skip_rows = self.capacity * SKIP_TABLES;
+        let sets = self.shape.sets().map_or(1, |sets| sets.sets.len());
+        for set in 0..sets {
+            match &self.levels {
+                Some(levels) if !levels.takes_rows(set) => {}
+                Some(_) => {
+                    let keys = self.shape.keys_in(set, keys, rows)?;
+                    self.tables[set].update(&keys, arguments, rows)?;
                 }
-                self.hand_over()?;
+                None => {
+                    let keys = self.shape.keys_in(set, keys, rows)?;
+                    self.update_or_pass(&keys, arguments, rows)?;
+                }
             }
+        }
+        if self.levels.is_some() && self.is_full() {
+            self.hand_over()?;
         }
         if self.pending_bytes() > SEND_BYTES {
             self.send();
@@ -92,9 +108,32 @@ impl Partial {
         Ok(())
     }
 
+    fn update_or_pass(
+        &mut self,
+        keys: &[ArrayRef],
+        arguments: &[ArrayRef],
+        rows: usize,
+    ) -> Result<()> {
+        if self.skip_rows > 0 {
+            self.skip_rows = self.skip_rows.saturating_sub(rows);
+            return self.pass(keys, arguments, rows);
+        }
+        self.tables[0].update(keys, arguments, rows)?;
+        self.rows_in += rows;
+        if self.is_full() {
+            let share = self.tables[0].len() as f64 / self.rows_in.max(1) as f64;
+            if share > REDUCING_SHARE && self.shape.carried.is_empty() {
+                self.skip_rows = self.capacity * SKIP_TABLES;
+            }
+            self.hand_over()?;
+        }
+        Ok(())
+    }
+
     fn is_full(&self) -> bool {
-        let full = self.shape.keys() > 0 && self.table.len() >= self.capacity;
-        full || self.table.beside_bytes() > BESIDE_BYTES
+        let groups: usize = self.tables.iter().map(AggregateTable::len).sum();
+        let beside: usize = self.tables.iter().map(AggregateTable::beside_bytes).sum();
+        (self.shape.keys() > 0 && groups >= self.capacity) || beside > BESIDE_BYTES
     }
 
     fn pending_bytes(&self) -> usize {
@@ -112,25 +151,31 @@ impl Partial {
         self.partitions.append_store(&store)
     }
 
-    /// Empties the table.
+    /// Empties the tables.
     fn hand_over(&mut self) -> Result<()> {
         self.rows_in = 0;
-        if self.table.len() == 0 {
-            return Ok(());
+        if let Some(levels) = &mut self.levels {
+            levels.derive(&mut self.tables)?;
         }
-        if self.shape.carried.is_empty() {
-            let pages = self.table.take_partitions(PARTITIONS)?;
-            self.send_pages(pages);
-            return Ok(());
+        for table in 0..self.tables.len() {
+            if self.tables[table].len() == 0 {
+                continue;
+            }
+            if self.shape.carried.is_empty() {
+                let pages = self.tables[table].take_partitions(PARTITIONS)?;
+                self.send_pages(pages);
+            } else {
+                self.hand_over_carried(table)?;
+                self.tables[table].clear()?;
+            }
         }
-        self.hand_over_carried()?;
-        self.table.clear()
+        Ok(())
     }
 
     /// As [`Self::hand_over`] where rows get columns that the table does not have.
-    fn hand_over_carried(&mut self) -> Result<()> {
-        let carried = self.table.carry()?;
-        let source = self.table.store();
+    fn hand_over_carried(&mut self, table: usize) -> Result<()> {
+        let carried = self.tables[table].carry()?;
+        let source = self.tables[table].store();
         let mut store = RowStore::new(Arc::clone(&self.shape.handover), self.reservation.share());
         for page in 0..source.num_pages() {
             let ids: Vec<RowId> = source.page_ids(page).collect();
@@ -179,14 +224,14 @@ impl Partial {
 
     /// Appends table and unsent rows to a snapshot.
     pub(super) fn write_to(&mut self, out: &mut Vec<u8>) -> Result<()> {
-        self.table.write_to(out)?;
+        self.tables.iter_mut().try_for_each(|table| table.write_to(out))?;
         (0..PARTITIONS).for_each(|p| write_store(self.partitions.partition(p), out));
         Ok(())
     }
 
     /// Takes over what [`Self::write_to`] wrote.
     pub(super) fn read_from(&mut self, bytes: &mut &[u8]) -> Result<()> {
-        self.table.read_from(bytes)?;
+        self.tables.iter_mut().try_for_each(|table| table.read_from(bytes))?;
         for _ in 0..PARTITIONS {
             let mut store =
                 RowStore::new(Arc::clone(&self.shape.handover), self.reservation.share());

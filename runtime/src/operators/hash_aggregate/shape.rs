@@ -84,14 +84,27 @@ impl Shape {
         self.arguments.evaluate(batch)
     }
 
-    /// The key columns of a compact batch, once for each grouping set.
-    pub(in crate::operators) fn keys_of(&self, batch: &Batch) -> Result<Vec<Vec<ArrayRef>>> {
-        let keys: Vec<ArrayRef> =
-            self.keys.iter().map(|key| key.evaluate(batch)).collect::<Result<_>>()?;
-        let Some(sets) = &self.sets else { return Ok(vec![keys]) };
-        (0..sets.sets.len())
-            .map(|set| self.keys_in_set(sets, set, Some(&keys), batch.num_rows()))
-            .collect()
+    /// The key columns of a compact batch, without regard to grouping sets.
+    pub(in crate::operators) fn keys_of(&self, batch: &Batch) -> Result<Vec<ArrayRef>> {
+        self.keys.iter().map(|key| key.evaluate(batch)).collect()
+    }
+
+    /// The grouping sets, if there are several.
+    pub(in crate::operators) fn sets(&self) -> Option<&GroupingSetsSpec> {
+        self.sets.as_ref()
+    }
+
+    /// The key columns of one set, from key columns that have at least the set's keys.
+    pub(in crate::operators) fn keys_in(
+        &self,
+        set: usize,
+        keys: &[ArrayRef],
+        rows: usize,
+    ) -> Result<Vec<ArrayRef>> {
+        match &self.sets {
+            Some(sets) => self.keys_in_set(sets, set, Some(keys), rows),
+            None => Ok(keys.to_vec()),
+        }
     }
 
     /// Key columns with NULL where a key is outside the set, and the set's id.
@@ -124,12 +137,13 @@ impl Shape {
             .collect()
     }
 
-    /// The keys of the groups that exist without any row: those of empty grouping sets, one row each.
-    pub(in crate::operators) fn groups_of_no_rows(&self) -> Result<Vec<Vec<ArrayRef>>> {
+    /// The keys of the groups that exist without any row: those of empty grouping sets, one row each, with the
+    /// set's position.
+    pub(in crate::operators) fn groups_of_no_rows(&self) -> Result<Vec<(usize, Vec<ArrayRef>)>> {
         let Some(sets) = &self.sets else { return Ok(Vec::new()) };
         (0..sets.sets.len())
             .filter(|&set| sets.sets[set].is_empty())
-            .map(|set| self.keys_in_set(sets, set, None, 1))
+            .map(|set| Ok((set, self.keys_in_set(sets, set, None, 1)?)))
             .collect()
     }
 }

@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::memory::Reservation;
 use crate::operators::StateSnapshot;
 use crate::operators::contract::restore_batches;
-use crate::rows::{RowId, RowPage, RowStore, Selected, take_array, take_bytes};
+use crate::rows::{PageStates, RowId, RowPage, RowStore, Selected, take_array, take_bytes};
 use crate::state::KeyedState;
 
 /// Groups and their states.
@@ -134,6 +134,19 @@ impl AggregateTable {
             }
         }
         self.charge_heap()
+    }
+
+    /// Merges states of another table of the same layout into the groups of these keys; `states` is bound to that
+    /// layout on both sides.
+    pub(super) fn merge_states(
+        &mut self,
+        keys: &[ArrayRef],
+        states: &mut AggregateStates,
+        incoming: &PageStates<'_>,
+        rows: usize,
+    ) -> Result<()> {
+        self.find(keys, None, rows)?;
+        states.merge(&mut self.groups.states_mut(), incoming, &self.slots)
     }
 
     /// No rows follow.
