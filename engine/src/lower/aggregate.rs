@@ -4,11 +4,13 @@ use datafusion_expr::expr::NullTreatment;
 use thalweg_optimizer::physical::{
     AggregateCall, AggregatePhase, ColumnId, GroupingSets, PhysicalNode, PhysicalOp, ShipStrategy,
 };
+use thalweg_runtime::expr::Expr;
 use thalweg_runtime::graph;
 use thalweg_runtime::operators::OperatorSpec;
 use thalweg_runtime::operators::hash_aggregate::{
     self, AggregateSpec, GroupingSetsSpec, HashAggregateSpec,
 };
+use thalweg_runtime::operators::project::ProjectSpec;
 use thalweg_runtime::operators::sort_aggregate::SortAggregateSpec;
 use thalweg_runtime::operators::sort_key_spec::SortKeySpec;
 use thalweg_runtime::{Error, Result};
@@ -80,7 +82,37 @@ impl Lowering<'_> {
         let vertex = self.close(partial, "partial aggregate");
         let edge = (vertex, ship, exchange_mode(channel.mode));
         let mut fragment = self.reading(vec![edge], parallelism, output);
+        let all_keys = final_spec.keys.len();
+        let stays = final_spec.grouping_sets.is_none() && !self.meeting.contains(&node.id);
         fragment.push(node.id, OperatorSpec::HashAggregate(final_spec));
+        match &channel.ship {
+            ShipStrategy::Hash(keys) if parallelism > 1 && !(stays && keys.len() == all_keys) => {
+                self.spread_groups(fragment, keys, node)
+            }
+            _ => Ok(fragment),
+        }
+    }
+
+    /// Sends groups to where the plan wants them. Pages are split by all keys, the grouping set included, with a hash
+    /// of their own. A plan that names fewer keys relies on it that groups which agree in these meet, and a join that
+    /// groups meet the other side's rows.
+    fn spread_groups(
+        &mut self,
+        groups: Fragment,
+        keys: &[ColumnId],
+        node: &PhysicalNode,
+    ) -> Result<Fragment> {
+        let (columns, parallelism) = (groups.columns.clone(), groups.parallelism);
+        let mut scope = self.scope(&columns)?;
+        let keys: Vec<_> = keys.iter().map(|key| key.expr()).collect();
+        let ship = graph::ShipStrategy::Hash { keys: scope.lower_all(&keys)?, types: scope.types() };
+        let vertex = self.close(groups, "final aggregate");
+        let edge = (vertex, ship, graph::ExchangeMode::Pipelined);
+        let mut fragment = self.reading(vec![edge], parallelism, columns);
+        // A vertex needs an operator, and what follows may be an exchange again.
+        let exprs = (0..fragment.columns.len()).map(Expr::Column).collect();
+        let spec = ProjectSpec { input: fragment.types(self.columns), exprs };
+        fragment.push(node.id, OperatorSpec::Project(spec));
         Ok(fragment)
     }
 

@@ -8,13 +8,14 @@ mod aggregate;
 mod expr;
 mod fragment;
 mod join;
+mod meeting;
 mod recursive;
 mod scan;
 mod set;
 mod sort;
 mod window;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use thalweg_optimizer::physical::{
     Channel, ColumnId, ColumnTable, PhysicalNode, PhysicalOp, PhysicalPlan,
@@ -49,6 +50,7 @@ pub fn lower(plan: &PhysicalPlan, options: &LowerOptions) -> Result<JobGraph> {
         spools: HashMap::new(),
         next_shared: 0,
         work_tables: HashMap::new(),
+        meeting: meeting::meeting_nodes(plan),
     };
     for shared in &plan.shared {
         let mut fragment = lowering.node(&shared.root)?;
@@ -77,6 +79,8 @@ struct Lowering<'a> {
     spools: HashMap<u32, Spool>,
     next_shared: u32,
     work_tables: HashMap<u32, recursive::WorkTable>,
+    /// Nodes whose rows must be where the keys of their siblings are.
+    meeting: HashSet<u32>,
 }
 
 impl<'a> Lowering<'a> {
