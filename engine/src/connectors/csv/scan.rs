@@ -163,6 +163,7 @@ impl CsvScan {
         let structure = self.structure;
         let block = self.blocks.block();
         let mut fields = Vec::new();
+        block.at = behind_line_ends(&block.bytes, block.at);
         match structure.record(&block.bytes, block.at, block.last, &mut fields) {
             RecordEnd::NeedsMore => {
                 self.blocks.lengthen()?;

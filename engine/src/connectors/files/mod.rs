@@ -24,5 +24,5 @@ pub(crate) use options::{boolean, one_byte};
 pub(crate) use spool::reader as unpacking_reader;
 pub use table::FileTable;
 
-pub(crate) use discover::FoundFile;
+pub(crate) use discover::{FoundFile, system_env};
 pub(crate) use union::common_type;

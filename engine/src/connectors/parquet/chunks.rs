@@ -5,7 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes, buf::Reader};
+use parquet::arrow::arrow_reader::RowSelection;
 use parquet::errors::ParquetError;
+use parquet::file::page_index::offset_index::PageLocation;
 use parquet::file::reader::{ChunkReader, Length};
 use thalweg_runtime::env::{Environment, IoTask};
 use thalweg_runtime::{Error, Result};
@@ -25,14 +27,30 @@ pub struct FetchedChunks {
 
 /// The byte ranges of some leaf columns of a row group, joined where they are near each other.
 pub fn ranges(meta: &ParquetMeta, group: usize, leaves: &[usize]) -> Vec<Range<u64>> {
-    let group = meta.metadata().row_group(group);
-    let mut ranges: Vec<Range<u64>> = leaves
-        .iter()
-        .map(|&leaf| {
-            let (start, length) = group.column(leaf).byte_range();
-            start..start + length
-        })
-        .collect();
+    selected_ranges(meta, group, leaves, None)
+}
+
+/// The same of some rows alone: where there is an index of pages, those without a selected row are left out.
+pub fn selected_ranges(
+    meta: &ParquetMeta,
+    group: usize,
+    leaves: &[usize],
+    selection: Option<&RowSelection>,
+) -> Vec<Range<u64>> {
+    let mut ranges: Vec<Range<u64>> = Vec::new();
+    for &leaf in leaves {
+        let (start, length) = meta.metadata().row_group(group).column(leaf).byte_range();
+        match selection.and_then(|s| Some((s, page_locations(meta, group, leaf)?))) {
+            // What stands before the first page is the dictionary.
+            Some((selection, pages)) => {
+                let first = pages.first().and_then(|p| u64::try_from(p.offset).ok()).unwrap_or(start);
+                ranges.push(start..first);
+                ranges.extend(selection.scan_ranges(pages));
+            }
+            None => ranges.push(start..start + length),
+        }
+    }
+    ranges.retain(|r| r.start < r.end);
     ranges.sort_by_key(|r| r.start);
     let mut joined: Vec<Range<u64>> = Vec::with_capacity(ranges.len());
     for range in ranges {
@@ -44,6 +62,11 @@ pub fn ranges(meta: &ParquetMeta, group: usize, leaves: &[usize]) -> Vec<Range<u
     joined
 }
 
+fn page_locations(meta: &ParquetMeta, group: usize, leaf: usize) -> Option<&[PageLocation]> {
+    let pages = meta.metadata().offset_index()?.get(group)?.get(leaf)?.page_locations();
+    (!pages.is_empty()).then_some(pages.as_slice())
+}
+
 /// Starts reading ranges on an I/O thread.
 pub fn fetch(
     env: &Arc<dyn Environment>,
@@ -53,26 +76,34 @@ pub fn fetch(
     ranges: Vec<Range<u64>>,
 ) -> IoTask<FetchedChunks> {
     let (env_there, path, name) = (env.clone(), path.to_path_buf(), name.to_string());
-    IoTask::spawn(env, move || {
-        let context = || format!("cannot read \"{name}\"");
-        let file = env_there.open_file(&path).map_err(|e| Error::io(context(), &e))?;
-        let mut parts = Vec::with_capacity(ranges.len());
-        for range in ranges {
-            let length = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
-            let mut buffer = vec![0; length];
-            let read =
-                file.read_at(&mut buffer, range.start).map_err(|e| Error::io(context(), &e))?;
-            if read < length {
-                return Err(Error::User {
-                    message: format!("the file \"{name}\" has become shorter while it was read"),
-                    detail: Some(format!("it ends at byte {}", range.start + read as u64)),
-                    hint: None,
-                });
-            }
-            parts.push((range.start, Bytes::from(buffer)));
+    IoTask::spawn(env, move || read_ranges(&*env_there, &path, &name, file_len, ranges))
+}
+
+/// Reads ranges, ascending and without overlaps. Blocks.
+pub fn read_ranges(
+    env: &dyn Environment,
+    path: &Path,
+    name: &str,
+    file_len: u64,
+    ranges: Vec<Range<u64>>,
+) -> Result<FetchedChunks> {
+    let context = || format!("cannot read \"{name}\"");
+    let file = env.open_file(path).map_err(|e| Error::io(context(), &e))?;
+    let mut parts = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        let length = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
+        let mut buffer = vec![0; length];
+        let read = file.read_at(&mut buffer, range.start).map_err(|e| Error::io(context(), &e))?;
+        if read < length {
+            return Err(Error::User {
+                message: format!("the file \"{name}\" has become shorter while it was read"),
+                detail: Some(format!("it ends at byte {}", range.start + read as u64)),
+                hint: None,
+            });
         }
-        Ok(FetchedChunks { parts: Arc::new(parts), file_len })
-    })
+        parts.push((range.start, Bytes::from(buffer)));
+    }
+    Ok(FetchedChunks { parts: Arc::new(parts), file_len })
 }
 
 impl FetchedChunks {

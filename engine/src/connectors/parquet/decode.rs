@@ -104,6 +104,19 @@ impl GroupDecoder {
         selection: Option<RowSelection>,
         batch_rows: usize,
     ) -> Result<Self> {
+        GroupDecoder::with_footer(plan, &plan.meta, group, places, chunks, selection, batch_rows)
+    }
+
+    /// The same with another form of the plan's footer: with page indexes, pages without a selected row are passed over.
+    pub fn with_footer(
+        plan: &Arc<FilePlan>,
+        meta: &ParquetMeta,
+        group: usize,
+        places: &[usize],
+        chunks: FetchedChunks,
+        selection: Option<RowSelection>,
+        batch_rows: usize,
+    ) -> Result<Self> {
         let mut delivered: Vec<usize> =
             places.iter().copied().filter(|&p| plan.root(p).is_some()).collect();
         delivered.sort_by_key(|&p| plan.root(p));
@@ -111,10 +124,10 @@ impl GroupDecoder {
         let constants = places.iter().copied().filter(|&p| plan.root(p).is_none()).collect();
         let roots: Vec<usize> = delivered.iter().filter_map(|&p| plan.root(p)).collect();
         let reader = guarded(&plan.name, || {
-            let mask = ProjectionMask::roots(plan.meta.reader.parquet_schema(), roots);
+            let mask = ProjectionMask::roots(meta.reader.parquet_schema(), roots);
             let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(
                 chunks,
-                plan.meta.reader.clone(),
+                meta.reader.clone(),
             )
             .with_row_groups(vec![group])
             .with_projection(mask)

@@ -6,6 +6,7 @@
 mod chunks;
 mod decode;
 mod meta;
+mod narrow;
 mod reader;
 mod row_group;
 mod source;

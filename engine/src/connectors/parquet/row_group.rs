@@ -14,8 +14,10 @@ use thalweg_runtime::batch::Batch;
 use thalweg_runtime::env::IoTask;
 use thalweg_runtime::operators::OperatorContext;
 
-use super::chunks::{FetchedChunks, fetch, ranges};
+use super::chunks::{FetchedChunks, fetch, selected_ranges};
 use super::decode::{DecodedColumns, GroupDecoder};
+use super::meta::ParquetMeta;
+use super::narrow::{Narrowed, narrow};
 use super::source::{SharedScan, Split};
 use super::statistics::rows_of;
 use crate::connectors::scan::{ScanFilter, apply_mask};
@@ -42,12 +44,20 @@ pub struct RowGroupScan {
     split: Split,
     rows: usize,
     batch_rows: usize,
+    /// Rows in front that were delivered before a restore.
+    skip: usize,
 
+    /// The footer in use: with page indexes once they were read.
+    meta: Arc<ParquetMeta>,
+    /// The rows that are looked at; `None` for all.
+    selection: Option<RowSelection>,
     stage: Stage,
     rows_done: usize,
 }
 
 enum Stage {
+    /// Bloom filters and page indexes are looked at.
+    Narrowing(IoTask<Narrowed>),
     /// All columns at once.
     Whole(Columns),
     /// The filter's columns; rows that pass are collected.
@@ -84,21 +94,46 @@ impl RowGroupScan {
     pub fn start(shared: &Arc<SharedScan>, split: Split, filter: &ScanFilter, skip: usize) -> Self {
         let rows = rows_of(split.plan.meta.metadata().row_group(split.group)) as usize;
         let all: Vec<usize> = (0..shared.layout.columns.len()).collect();
-        let batch_rows = split.plan.batch_rows(split.group, &all, shared.spec.batch_rows);
-        let selection = (skip > 0).then(|| {
-            let skip = skip.min(rows);
-            RowSelection::from(vec![RowSelector::skip(skip), RowSelector::select(rows - skip)])
-        });
-        let stage = if skip == 0 && late_pays(shared, &split, filter) {
-            let places = filter.places();
-            let mut kept: Vec<usize> =
-                places.iter().copied().filter(|p| shared.layout.output.contains(p)).collect();
-            kept.dedup();
-            Stage::Filtering(Columns::new(places, selection), Passed::new(kept, rows))
-        } else {
-            Stage::Whole(Columns::new(needed(shared, filter), selection))
+        let mut scan = RowGroupScan {
+            batch_rows: split.plan.batch_rows(split.group, &all, shared.spec.batch_rows),
+            skip: skip.min(rows),
+            meta: split.plan.meta.clone(),
+            selection: None,
+            rows,
+            stage: Stage::Finished,
+            rows_done: 0,
+            split,
         };
-        RowGroupScan { split, rows, batch_rows, stage, rows_done: skip }
+        scan.stage = match narrow(shared, &scan.split) {
+            Some(task) => Stage::Narrowing(task),
+            None => scan.first_stage(shared, filter, None),
+        };
+        scan
+    }
+
+    /// The stage in which columns are decoded first, given the rows that pages leave.
+    fn first_stage(
+        &mut self,
+        shared: &Arc<SharedScan>,
+        filter: &ScanFilter,
+        pages: Option<RowSelection>,
+    ) -> Stage {
+        let rest = (self.skip > 0).then(|| {
+            let (skipped, rest) = (RowSelector::skip(self.skip), RowSelector::select(self.rows - self.skip));
+            RowSelection::from(vec![skipped, rest])
+        });
+        self.selection = match (pages, rest) {
+            (Some(pages), Some(rest)) => Some(pages.intersection(&rest)),
+            (pages, rest) => pages.or(rest),
+        };
+        let selection = self.selection.clone();
+        if self.skip > 0 || !late_pays(shared, &self.split, filter) {
+            return Stage::Whole(Columns::new(needed(shared, filter), selection));
+        }
+        let places = filter.places();
+        let kept: Vec<usize> =
+            places.iter().copied().filter(|p| shared.layout.output.contains(p)).collect();
+        Stage::Filtering(Columns::new(places, selection), Passed::new(kept, self.rows))
     }
 
     /// The row group.
@@ -108,12 +143,21 @@ impl RowGroupScan {
 
     /// Rows before which everything was delivered.
     pub fn rows_done(&self) -> usize {
-        self.rows_done
+        let Some(selection) = &self.selection else { return self.rows_done };
+        let (mut row, mut left) = (0, self.rows_done);
+        for part in selection.iter() {
+            if !part.skip && left < part.row_count {
+                return row + left;
+            }
+            row += part.row_count;
+            left -= if part.skip { 0 } else { part.row_count };
+        }
+        self.rows
     }
 
     /// Whether filters that have just arrived may join in: not when a part of the columns is decoded already.
     pub fn is_between_batches(&self) -> bool {
-        matches!(&self.stage, Stage::Whole(_))
+        matches!(&self.stage, Stage::Narrowing(_) | Stage::Whole(_))
     }
 
     /// Whether the columns chosen for the filter are still those that it looks at.
@@ -122,14 +166,14 @@ impl RowGroupScan {
             Stage::Filtering(columns, _) => {
                 filter.is_active() && filter.places().iter().all(|p| columns.places.contains(p))
             }
-            Stage::Whole(_) | Stage::Others(..) | Stage::Finished => true,
+            Stage::Narrowing(_) | Stage::Whole(_) | Stage::Others(..) | Stage::Finished => true,
         }
     }
 
     /// Starts fetching what is needed first.
     pub fn fetch(&mut self, shared: &SharedScan) {
         if let Stage::Whole(columns) | Stage::Filtering(columns, _) = &mut self.stage {
-            columns.fetch(shared, &self.split);
+            columns.fetch(shared, &self.split, &self.meta);
         }
     }
 
@@ -142,20 +186,33 @@ impl RowGroupScan {
     ) -> Result<GroupProgress> {
         match &mut self.stage {
             Stage::Finished => Ok(GroupProgress::Finished),
+            Stage::Narrowing(task) => {
+                let Some(narrowed) = task.poll(cx.waker) else { return Ok(GroupProgress::Wait) };
+                let narrowed = narrowed?;
+                if let Some(meta) = narrowed.meta {
+                    self.meta = meta;
+                }
+                self.stage = if narrowed.empty {
+                    Stage::Finished
+                } else {
+                    self.first_stage(shared, filter, narrowed.selection)
+                };
+                Ok(GroupProgress::Working)
+            }
             Stage::Whole(columns) => {
-                if !columns.ready(shared, &self.split, self.batch_rows, cx)? {
+                if !columns.ready(shared, &self.split, &self.meta, self.batch_rows, cx)? {
                     return Ok(GroupProgress::Wait);
                 }
                 self.step_whole(shared, filter)
             }
             Stage::Filtering(columns, _) => {
-                if !columns.ready(shared, &self.split, self.batch_rows, cx)? {
+                if !columns.ready(shared, &self.split, &self.meta, self.batch_rows, cx)? {
                     return Ok(GroupProgress::Wait);
                 }
                 self.step_filter(shared, filter)
             }
             Stage::Others(columns, _) => {
-                if !columns.ready(shared, &self.split, self.batch_rows, cx)? {
+                if !columns.ready(shared, &self.split, &self.meta, self.batch_rows, cx)? {
                     return Ok(GroupProgress::Wait);
                 }
                 self.step_others(shared)
@@ -205,7 +262,11 @@ impl RowGroupScan {
                 .into_iter()
                 .filter(|p| !passed.places.contains(p))
                 .collect();
-            let selection = RowSelection::from_boolean_buffer(bits);
+            let passed_rows = RowSelection::from_boolean_buffer(bits);
+            let selection = match &self.selection {
+                Some(looked_at) => looked_at.and_then(&passed_rows),
+                None => passed_rows,
+            };
             self.stage = Stage::Others(Columns::new(others, Some(selection)), passed);
         }
         Ok(GroupProgress::Working)
@@ -217,7 +278,6 @@ impl RowGroupScan {
         };
         let Some((rows, mut decoded)) = columns.next()? else {
             self.stage = Stage::Finished;
-            self.rows_done = self.rows;
             return Ok(GroupProgress::Working);
         };
         for (place, column) in passed.places.iter().zip(&passed.columns) {
@@ -262,11 +322,12 @@ impl Columns {
         Columns { places, selection, state: ColumnState::Unfetched }
     }
 
-    fn fetch(&mut self, shared: &SharedScan, split: &Split) {
+    fn fetch(&mut self, shared: &SharedScan, split: &Split, meta: &ParquetMeta) {
         if !matches!(self.state, ColumnState::Unfetched) {
             return;
         }
-        let ranges = ranges(&split.plan.meta, split.group, &split.plan.leaves(&self.places));
+        let leaves = split.plan.leaves(&self.places);
+        let ranges = selected_ranges(meta, split.group, &leaves, self.selection.as_ref());
         if !ranges.is_empty() {
             let file = &shared.scan.files[split.plan.index];
             let task = fetch(&shared.job.env, &file.path, &file.name, file.size, ranges);
@@ -279,10 +340,11 @@ impl Columns {
         &mut self,
         shared: &SharedScan,
         split: &Split,
+        meta: &ParquetMeta,
         batch_rows: usize,
         cx: &OperatorContext<'_>,
     ) -> Result<bool> {
-        self.fetch(shared, split);
+        self.fetch(shared, split, meta);
         let chunks = match &mut self.state {
             ColumnState::Decoding(_) => return Ok(true),
             ColumnState::Unfetched => FetchedChunks::none(shared.scan.files[split.plan.index].size),
@@ -293,7 +355,7 @@ impl Columns {
         };
         let (plan, selection) = (&split.plan, self.selection.take());
         let decoder =
-            GroupDecoder::new(plan, split.group, &self.places, chunks, selection, batch_rows)?;
+            GroupDecoder::with_footer(plan, meta, split.group, &self.places, chunks, selection, batch_rows)?;
         self.state = ColumnState::Decoding(Box::new(decoder));
         Ok(true)
     }

@@ -1,6 +1,6 @@
 //! The shared part of a Parquet scan: which row groups are left to read, and what was learnt on the way.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::Waker;
@@ -37,6 +37,10 @@ pub fn open(spec: &SourceSpec, scan: FileScan, job: &Arc<JobContext>) -> Result<
         rows_delivered: AtomicUsize::new(0),
         rows_seen: AtomicU64::new(0),
         rows_kept: AtomicU64::new(0),
+        indexed: Mutex::default(),
+        page_groups: AtomicU64::new(0),
+        page_rows_seen: AtomicU64::new(0),
+        page_rows_dropped: AtomicU64::new(0),
     }))))
 }
 
@@ -70,6 +74,12 @@ pub struct SharedScan {
     rows_delivered: AtomicUsize,
     rows_seen: AtomicU64,
     rows_kept: AtomicU64,
+    /// Footers with page indexes, by file.
+    pub(super) indexed: Mutex<HashMap<usize, Arc<ParquetMeta>>>,
+    /// Row groups in which page indexes were tried, their rows, and those that were ruled out.
+    pub(super) page_groups: AtomicU64,
+    pub(super) page_rows_seen: AtomicU64,
+    pub(super) page_rows_dropped: AtomicU64,
 }
 
 /// One row group.

@@ -83,7 +83,8 @@ fn column_bounds(meta: &ParquetMeta, root: usize, groups: &[usize], to: &DataTyp
     })
 }
 
-fn has_order(physical: PhysicalType) -> bool {
+/// Whether footers can hold bounds of a physical type.
+pub fn has_order(physical: PhysicalType) -> bool {
     match physical {
         PhysicalType::INT96 => false,
         PhysicalType::BOOLEAN

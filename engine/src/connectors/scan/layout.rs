@@ -1,5 +1,6 @@
 //! Which columns a scan reads, and where each comes from in a file.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, new_null_array};
@@ -104,9 +105,16 @@ pub fn to_table_type(column: ArrayRef, to: &DataType, file: &str, name: &str) ->
         return Ok(column);
     }
     let options = CastOptions { safe: false, ..Default::default() };
-    cast_with_options(&column, to, &options).map_err(|e| Error::User {
+    // Arrow's casts between units of time may overflow on absurd values of a damaged file.
+    let cast = catch_unwind(AssertUnwindSafe(|| cast_with_options(&column, to, &options)));
+    let detail = match cast {
+        Ok(Ok(column)) => return Ok(column),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => "a value is out of range".to_string(),
+    };
+    Err(Error::User {
         message: format!("column \"{name}\" of \"{file}\" cannot be read as {to}"),
-        detail: Some(e.to_string()),
+        detail: Some(detail),
         hint: None,
     })
 }
