@@ -13,7 +13,7 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 use datafusion_common::config::ConfigOptions;
 use datafusion_common::tree_node::{Transformed, TreeNode};
-use datafusion_common::{Column, DFSchema, Result};
+use datafusion_common::{Column, DFSchema, DFSchemaRef, Result};
 use datafusion_expr::expr::{Between, Case, InList, InSubquery, ScalarFunction, SetComparison};
 use datafusion_expr::expr_rewriter::NamePreserver;
 use datafusion_expr::expr_schema::cast_subquery;
@@ -246,8 +246,23 @@ fn coerce_union(union: Union) -> Result<Transformed<LogicalPlan>> {
     let unchanged = mixed.is_empty();
     let inputs = union.inputs.into_iter().map(|input| with_doubles(input, &mixed));
     let inputs = inputs.collect::<Result<Vec<_>>>()?;
-    let union = LogicalPlan::Union(Union { inputs, schema: union.schema }).recompute_schema()?;
+    let schema = with_types_of(&union.schema, inputs.first())?;
+    let union = LogicalPlan::Union(Union { inputs, schema });
     Ok(Transformed::new_transformed(union, !unchanged))
+}
+
+/// A UNION's schema with the types of its first input: it has those of the inputs as they were bound, from which the
+/// library goes on to coerce.
+fn with_types_of(schema: &DFSchemaRef, input: Option<&Arc<LogicalPlan>>) -> Result<DFSchemaRef> {
+    let Some(input) = input.filter(|i| i.schema().fields().len() == schema.fields().len()) else {
+        return Ok(Arc::clone(schema));
+    };
+    let fields = schema.iter().zip(input.schema().fields()).map(|((qualifier, field), first)| {
+        let field = field.as_ref().clone().with_data_type(first.data_type().clone());
+        (qualifier.cloned(), Arc::new(field))
+    });
+    let metadata = schema.metadata().clone();
+    Ok(Arc::new(DFSchema::new_with_metadata(fields.collect(), metadata)?))
 }
 
 /// The plan with doubles in the given columns where they are decimals.
