@@ -10,8 +10,12 @@ use crate::cardinality::defaults::{
     STRING_WIDTH, TABLE_ROWS,
 };
 use crate::cardinality::literals::{number, values_between};
+use crate::cardinality::selectivity::same_value;
 use crate::physical::{ColumnId, ColumnInfo, ColumnTable};
 use crate::statistics::{ColumnStatistics, TableStatistics};
+
+/// The values of a column are remembered if there are no more than that.
+const MAX_CONSTANTS: usize = 32;
 
 /// What is believed of one column.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,6 +60,23 @@ impl ColumnEstimate {
         self.null_fraction = f64::from(u8::from(value.is_null()));
         (self.min, self.max) = (number(value), number(value));
         self.constants = if value.is_null() { Vec::new() } else { vec![(value.clone(), 1.0)] };
+    }
+
+    /// Restricts the column to these values, with the shares they had so far.
+    pub fn pin(&mut self, values: Vec<ScalarValue>) {
+        let share = |value: &ScalarValue| {
+            let known = self.constants.iter().find(|(known, _)| same_value(known, value));
+            known.map_or(if self.constants.is_empty() { 1.0 } else { 0.0 }, |(_, share)| *share)
+        };
+        let shares: Vec<f64> = values.iter().map(share).collect();
+        let all: f64 = shares.iter().sum();
+        self.constants = if all > 0.0 && values.len() <= MAX_CONSTANTS {
+            values.into_iter().zip(shares.into_iter().map(|share| share / all)).collect()
+        } else {
+            Vec::new()
+        };
+        self.null_fraction = 0.0;
+        self.distinct_known = true;
     }
 
     /// The facts of this column's rows and another's together; `own` and `others` are their numbers.

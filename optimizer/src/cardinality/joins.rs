@@ -1,6 +1,6 @@
 //! How many rows a join has.
 //!
-//! Invariant: several keys are taken together as one composite key, whose distinct values are no more than the rows of
+//! Invariant: several keys between two relations are taken together as one composite key, whose distinct values are no more than the rows of
 //! either base; a product of single-key selectivities would vanish for correlated keys.
 
 use datafusion_common::JoinType;
@@ -9,6 +9,9 @@ use datafusion_expr::Expr;
 use crate::cardinality::columns::Estimator;
 use crate::cardinality::defaults::{ANTI_FLOOR, COVERING_SHARE};
 use crate::physical::ColumnId;
+
+/// Key pairs that connect the same two relations.
+pub(crate) type KeyPart = Vec<(ColumnId, ColumnId)>;
 
 /// The sizes a join is estimated and costed with.
 #[derive(Debug, Clone, Copy)]
@@ -20,16 +23,17 @@ pub(crate) struct JoinEstimate {
 }
 
 impl Estimator {
-    /// Estimates a join of `left` and `right` rows; each key pair is one from the left and one from the right.
+    /// Estimates a join of `left` and `right` rows; each key pair is one from the left and one from the right. Pairs
+    /// that connect the same two relations stand in one part: they are one composite key.
     pub fn join(
         &self,
         join_type: JoinType,
-        keys: &[(ColumnId, ColumnId)],
+        keys: &[KeyPart],
         filter: &[Expr],
         left: f64,
         right: f64,
     ) -> JoinEstimate {
-        let (dl, dr, domain) = self.composite(keys, left, right);
+        let (dl, dr, domain) = self.key_values_of(keys, left, right);
         let residual =
             if filter.is_empty() { 1.0 } else { self.selectivity(filter, left.max(right)) };
         let matched = left * right / domain.max(1.0);
@@ -58,6 +62,18 @@ impl Estimator {
             JoinType::RightMark => right,
         };
         JoinEstimate { pairs, rows: rows.max(1.0) }
+    }
+
+    /// Distinct keys on each side and their domain, over all parts: parts are independent.
+    fn key_values_of(&self, parts: &[KeyPart], left: f64, right: f64) -> (f64, f64, f64) {
+        let (mut dl, mut dr, mut domain) = (1.0, 1.0, 1.0);
+        for part in parts {
+            let (l, r, d) = self.composite(part, left, right);
+            dl *= l;
+            dr *= r;
+            domain *= d;
+        }
+        (f64::min(dl, left).max(1.0), f64::min(dr, right).max(1.0), domain)
     }
 
     /// Distinct composite keys on each side. Where the product of the single keys would exceed the rows of a base

@@ -12,7 +12,7 @@ mod literals;
 mod selectivity;
 
 pub(crate) use columns::{ColumnEstimate, Estimator};
-pub(crate) use joins::JoinEstimate;
+pub(crate) use joins::{JoinEstimate, KeyPart};
 
 use std::collections::BTreeSet;
 

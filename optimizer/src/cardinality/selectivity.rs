@@ -205,26 +205,12 @@ impl Estimator {
             if self.add_bound(conjunct, &mut intervals) {
                 continue;
             }
-            let (id, values) = match conjunct {
-                Expr::InList(list) if !list.negated => {
-                    (column_of(&list.expr), list.list.len() as f64)
-                }
-                _ => match comparison(conjunct) {
-                    Some((id, Operator::Eq, _)) => (Some(id), 1.0),
-                    _ => (None, 0.0),
-                },
-            };
-            if let Some(id) = id {
+            for (id, values) in pinned(conjunct) {
                 let mut column = self.column(id).clone();
                 let share = self.conjunct(conjunct, column.base_rows);
-                if let Some((_, _, value)) = comparison(conjunct) {
-                    column.constants.retain(|(constant, _)| same_value(constant, value));
-                    column.constants.iter_mut().for_each(|(_, share)| *share = 1.0);
-                } else {
-                    column.constants.clear();
-                }
-                column.distinct = values.min(column.distinct).max(1.0);
+                column.distinct = (values.len() as f64).min(column.distinct).max(1.0);
                 column.base_rows = (column.base_rows * share).max(1.0);
+                column.pin(values);
                 self.set(id, column);
             }
         }
@@ -277,8 +263,47 @@ fn like_share(like: &Like) -> f64 {
     if like.negated { 1.0 - share } else { share }
 }
 
+/// The columns that have one of few values wherever a condition holds, with these values.
+fn pinned(condition: &Expr) -> BTreeMap<ColumnId, Vec<ScalarValue>> {
+    let mut columns = BTreeMap::new();
+    match condition {
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => {
+            columns = pinned(left);
+            columns.extend(pinned(right));
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
+            let mut others = pinned(right);
+            for (id, mut values) in pinned(left) {
+                if let Some(more) = others.remove(&id) {
+                    for value in more {
+                        if !values.iter().any(|known| same_value(known, &value)) {
+                            values.push(value);
+                        }
+                    }
+                    columns.insert(id, values);
+                }
+            }
+        }
+        Expr::InList(list) if !list.negated => {
+            let literals = list.list.iter().map(|value| match value {
+                Expr::Literal(value, _) => Some(value.clone()),
+                _ => None,
+            });
+            if let (Some(id), Some(values)) = (column_of(&list.expr), literals.collect()) {
+                columns.insert(id, values);
+            }
+        }
+        other => {
+            if let Some((id, Operator::Eq, value)) = comparison(other) {
+                columns.insert(id, vec![value.clone()]);
+            }
+        }
+    }
+    columns
+}
+
 /// Whether two literals are the same value, though their types may differ (strings of several layouts, numbers).
-fn same_value(a: &ScalarValue, b: &ScalarValue) -> bool {
+pub(super) fn same_value(a: &ScalarValue, b: &ScalarValue) -> bool {
     let text = |value: &ScalarValue| value.try_as_str().flatten().map(str::to_owned);
     match (number(a), number(b)) {
         (Some(a), Some(b)) => a == b,

@@ -184,8 +184,9 @@ impl<'a, 's> BlockSearch<'a, 's> {
                 }
             }
         }
+        let parts = self.graph.key_parts(&keys);
         let estimate =
-            self.search.estimator.join(first.op, &keys, &filter, l.logical.rows, r.logical.rows);
+            self.search.estimator.join(first.op, &parts, &filter, l.logical.rows, r.logical.rows);
         let left_keys = keys.iter().map(|pair| pair.0).collect();
         let right_keys = keys.iter().map(|pair| pair.1).collect();
         Pair {

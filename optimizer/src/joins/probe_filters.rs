@@ -131,6 +131,7 @@ impl BlockSearch<'_, '_> {
             if swap { (right, left) } else { (left, right) }
         };
         let keys: Vec<_> = pair.keys.iter().map(turned).collect();
+        let keys = self.graph.key_parts(&keys);
         if keys.is_empty() {
             return 1.0;
         }

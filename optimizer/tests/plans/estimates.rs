@@ -28,3 +28,25 @@ fn sums_are_mostly_positive() {
     let filtered = rows_of(&plan, |node| matches!(node.op, PhysicalOp::Filter { .. }));
     assert!(filtered > 50_000.0, "{filtered}\n{}", text(&plan));
 }
+
+#[test]
+fn values_pinned_by_a_disjunction_are_remembered() {
+    let plan = plan(
+        "with t as (select country, segment, count(*) n from customer group by country, segment)
+         select a.segment from t a, t b where a.segment = b.segment and a.country = 3
+         and b.country = 4 and a.n > 0",
+    );
+    // The shared plan keeps two of 25 countries; each reader takes one of the two.
+    let shared = plan.shared[0].root.estimates.rows;
+    let filtered = rows_of(&plan, |node| matches!(node.op, PhysicalOp::Filter { .. }));
+    assert!(filtered >= shared * 0.3, "{filtered} of {shared}\n{}", text(&plan));
+}
+
+#[test]
+fn keys_of_different_relations_are_not_one_composite_key() {
+    let sql = "select count(*) from sale s, item i, customer c, vendor v
+         where s.id = i.sale and s.customer = c.id and i.vendor = v.id and c.country < v.country";
+    let plan = plan(sql);
+    let rows = rows_of(&plan, |node| matches!(node.op, PhysicalOp::HashJoin { .. }));
+    assert!((1e6..1e7).contains(&rows), "{rows}\n{}", text(&plan));
+}

@@ -37,7 +37,8 @@ const OUTER: [JoinType; 3] = [JoinType::Left, JoinType::Right, JoinType::Full];
 
 #[test]
 fn an_equality_above_makes_a_left_join_inner_and_movable() {
-    let sql = "select i.sale, i.amount from item i left join product p on i.product = p.id, country c
+    let sql =
+        "select i.sale, i.amount from item i left join product p on i.product = p.id, country c
          where p.size = c.id and c.name = 'x'";
     all_inner(sql);
     let plan = plan(sql);
@@ -107,7 +108,8 @@ fn a_missing_partner_is_an_anti_join() {
 
 #[test]
 fn nulls_of_an_outer_join_are_estimated_from_unmatched_rows() {
-    let plan = plan("select s.id from sale s left join vendor v on s.id = v.id where v.country is null");
+    let plan =
+        plan("select s.id from sale s left join vendor v on s.id = v.id where v.country is null");
     let filter = nodes(&plan).into_iter().find(|node| matches!(node.op, PhysicalOp::Filter { .. }));
     let rows = filter.expect("a filter").estimates.rows;
     assert!(rows > 1_000_000.0, "{rows}\n{}", text(&plan));
