@@ -272,3 +272,69 @@ impl SharedScan {
         self.page_rows_dropped.fetch_add(dropped as u64, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use arrow::array::{Int64Array, RecordBatch, StringArray};
+    use parquet::arrow::ArrowWriter;
+    use parquet::file::properties::WriterProperties;
+    use thalweg_runtime::expr::BinaryOperator;
+    use thalweg_runtime::source::SourceSpec;
+
+    use super::super::source::NextSplit;
+    use super::*;
+    use crate::connectors::files::FileCache;
+    use crate::connectors::scan::FileScan;
+    use crate::connectors::testing::{job, spec};
+    use crate::connectors::{FileOptions, FileTable};
+
+    fn narrowed(column: usize, value: ScalarValue) -> Narrowed {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.parquet");
+        let batch = RecordBatch::try_from_iter(vec![
+            ("x", Arc::new(Int64Array::from_iter_values(0..1_000)) as _),
+            ("s", Arc::new((0..1_000).map(|i| Some(format!("s{}", i * 2))).collect::<StringArray>()) as _),
+        ])
+        .unwrap();
+        let properties = WriterProperties::builder()
+            .set_data_page_row_count_limit(100)
+            .set_write_batch_size(50)
+            .set_bloom_filter_enabled(true)
+            .build();
+        let file = std::fs::File::create(&path).unwrap();
+        let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties)).unwrap();
+        writer.write(&batch).unwrap();
+        writer.close().unwrap();
+        let table =
+            FileTable::discover(&[path.display().to_string()], None, &FileOptions::default()).unwrap();
+        let filter = Expr::Binary {
+            op: BinaryOperator::Eq,
+            left: Box::new(Expr::Column(column)),
+            right: Box::new(Expr::literal(value)),
+        };
+        let spec = SourceSpec { filters: vec![filter], ..spec(&table) };
+        let scan = FileScan::from_options(&spec.options).unwrap();
+        let shared = SharedScan::new(&spec, scan, &job());
+        let NextSplit::Load(file) = shared.next_split(Waker::noop()) else { panic!("a file to load") };
+        let info = &shared.scan.files[file];
+        let meta = FileCache::process().parquet(&info.path, info.size, info.mtime_ns).unwrap();
+        shared.add_file(file, meta).unwrap();
+        let NextSplit::Split(split) = shared.next_split(Waker::noop()) else { panic!("a row group") };
+        look(&shared, &split, &bloom_tests(&shared, &split), &page_tests(&shared, &split)).unwrap()
+    }
+
+    #[test]
+    fn pages_are_ruled_out() {
+        let left = narrowed(0, ScalarValue::Int64(Some(555)));
+        assert!(!left.empty);
+        assert_eq!(left.selection.unwrap().row_count(), 100);
+    }
+
+    #[test]
+    fn bloom_filters_rule_out_what_bounds_cannot() {
+        assert!(narrowed(1, ScalarValue::Utf8View(Some("s101".into()))).empty);
+        assert!(!narrowed(1, ScalarValue::Utf8View(Some("s102".into()))).empty);
+    }
+}

@@ -22,26 +22,7 @@ const TRIAL_ROWS: u64 = 16 << 10;
 
 /// Opens the source. Files that their partition values rule out are left out here.
 pub fn open(spec: &SourceSpec, scan: FileScan, job: &Arc<JobContext>) -> Result<Arc<dyn Source>> {
-    let files: VecDeque<usize> = (0..scan.files.len())
-        .filter(|&i| file_may_match(spec, &scan, &scan.files[i]))
-        .collect();
-    let bytes_all = files.iter().map(|&i| scan.files[i].size).sum();
-    Ok(Arc::new(ParquetSource(Arc::new(SharedScan {
-        layout: ReadLayout::new(spec),
-        spec: spec.clone(),
-        scan,
-        job: job.clone(),
-        splits: Mutex::new(Splits { files, ..Default::default() }),
-        bytes_all,
-        bytes_done: AtomicU64::new(0),
-        rows_delivered: AtomicUsize::new(0),
-        rows_seen: AtomicU64::new(0),
-        rows_kept: AtomicU64::new(0),
-        indexed: Mutex::default(),
-        page_groups: AtomicU64::new(0),
-        page_rows_seen: AtomicU64::new(0),
-        page_rows_dropped: AtomicU64::new(0),
-    }))))
+    Ok(Arc::new(ParquetSource(SharedScan::new(spec, scan, job))))
 }
 
 /// A Parquet table opened for one scan vertex.
@@ -114,6 +95,30 @@ struct Splits {
 }
 
 impl SharedScan {
+    /// A scan of which nothing is read yet.
+    pub fn new(spec: &SourceSpec, scan: FileScan, job: &Arc<JobContext>) -> Arc<Self> {
+        let files: VecDeque<usize> = (0..scan.files.len())
+            .filter(|&i| file_may_match(spec, &scan, &scan.files[i]))
+            .collect();
+        let bytes_all = files.iter().map(|&i| scan.files[i].size).sum();
+        Arc::new(SharedScan {
+            layout: ReadLayout::new(spec),
+            spec: spec.clone(),
+            scan,
+            job: job.clone(),
+            splits: Mutex::new(Splits { files, ..Default::default() }),
+            bytes_all,
+            bytes_done: AtomicU64::new(0),
+            rows_delivered: AtomicUsize::new(0),
+            rows_seen: AtomicU64::new(0),
+            rows_kept: AtomicU64::new(0),
+            indexed: Mutex::default(),
+            page_groups: AtomicU64::new(0),
+            page_rows_seen: AtomicU64::new(0),
+            page_rows_dropped: AtomicU64::new(0),
+        })
+    }
+
     /// The next row group, or what must happen before there is one.
     pub fn next_split(&self, waker: &Waker) -> NextSplit {
         let mut splits = self.splits.lock();
