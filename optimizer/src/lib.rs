@@ -24,4 +24,4 @@ pub use finish::optimize;
 pub use input::{OptimizerInput, SharedInput};
 pub use options::{ExchangePolicy, OptimizerOptions, StrategySwitches};
 pub use physical::{PhysicalNode, PhysicalPlan};
-pub use statistics::{ColumnStatistics, StatisticsProvider, TableStatistics};
+pub use statistics::{ColumnStatistics, MeasuredShare, StatisticsProvider, TableStatistics};

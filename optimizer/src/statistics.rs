@@ -23,11 +23,30 @@ pub trait StatisticsProvider {
         None
     }
 
-    /// The share of rows (0 to 1) that pass all filters, measured on a sample. The filters name the columns of the
-    /// source by their names.
-    fn selectivity(&self, _source: &dyn TableSource, _filters: &[Expr]) -> Option<f64> {
+    /// How many distinct values a column (an index in the source's schema) has, if that is cheap to find out. Asked only
+    /// for columns that a query reads and whose [`ColumnStatistics::distinct`] is not told.
+    fn distinct(&self, _source: &dyn TableSource, _column: usize) -> Option<f64> {
         None
     }
+
+    /// The share of rows that pass the filters, measured on a sample and on bounds. The filters name the columns of the
+    /// source by their names.
+    fn selectivity(&self, _source: &dyn TableSource, _filters: &[Expr]) -> Option<MeasuredShare> {
+        None
+    }
+}
+
+/// What a sample and bounds tell of the filters of a scan.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MeasuredShare {
+    /// The share of rows (0 to 1) that pass the filters which were measured.
+    pub share: f64,
+    /// For each filter whether it was measured; the others are left to guessing.
+    pub measured: Vec<bool>,
+    /// Rows of the sample; 0 if the share follows from bounds alone.
+    pub sample_rows: usize,
+    /// Whether no row of the sample passed, so that the share is no more than an upper bound.
+    pub none_passed: bool,
 }
 
 /// What is known of a table.

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use datafusion_common::Constraints;
-use datafusion_expr::{Expr, TableProviderFilterPushDown, TableSource};
-use thalweg_optimizer::TableStatistics;
+use datafusion_expr::{Expr as LogicalExpr, TableProviderFilterPushDown, TableSource};
+use thalweg_optimizer::{MeasuredShare, TableStatistics};
+use thalweg_runtime::expr::{Expr, FunctionRegistry};
 
 /// A table that scans can read: a connector of the runtime, and what the connector needs to find the data.
 pub trait Table: Any + Send + Sync + fmt::Debug {
@@ -20,6 +21,15 @@ pub trait Table: Any + Send + Sync + fmt::Debug {
     fn options(&self) -> serde_json::Value;
     /// Row counts, sizes and column statistics, as far as they are known without reading data.
     fn statistics(&self) -> TableStatistics;
+    /// How many distinct values a column has, by its position, if that takes a few short reads at most. Blocks.
+    fn distinct(&self, _column: usize) -> Option<f64> {
+        None
+    }
+    /// The share of rows that pass filters over the table's columns by position, found from bounds and on a small
+    /// sample. Blocks for the sample's first read. A filter that fails on the sample counts as not measured.
+    fn selectivity(&self, _filters: &[Expr], _functions: &FunctionRegistry) -> Option<MeasuredShare> {
+        None
+    }
     /// Keys that the table declares.
     fn constraints(&self) -> Option<&Constraints>;
 }
@@ -30,7 +40,7 @@ pub struct EngineTable {
     /// The table.
     pub table: Arc<dyn Table>,
     schema: SchemaRef,
-    defaults: Arc<HashMap<String, Expr>>,
+    defaults: Arc<HashMap<String, LogicalExpr>>,
 }
 
 impl EngineTable {
@@ -40,7 +50,7 @@ impl EngineTable {
     }
 
     /// Wraps a table with the values of columns that an INSERT leaves out, by column name.
-    pub fn with_defaults(table: Arc<dyn Table>, defaults: Arc<HashMap<String, Expr>>) -> Arc<Self> {
+    pub fn with_defaults(table: Arc<dyn Table>, defaults: Arc<HashMap<String, LogicalExpr>>) -> Arc<Self> {
         let schema = table.schema();
         Arc::new(EngineTable { table, schema, defaults })
     }
@@ -60,13 +70,13 @@ impl TableSource for EngineTable {
         self.table.constraints()
     }
 
-    fn get_column_default(&self, column: &str) -> Option<&Expr> {
+    fn get_column_default(&self, column: &str) -> Option<&LogicalExpr> {
         self.defaults.get(column)
     }
 
     fn supports_filters_pushdown(
         &self,
-        filters: &[&Expr],
+        filters: &[&LogicalExpr],
     ) -> datafusion_common::Result<Vec<TableProviderFilterPushDown>> {
         Ok(vec![TableProviderFilterPushDown::Exact; filters.len()])
     }

@@ -18,7 +18,7 @@ use crate::properties::{EquivalenceClasses, ProvidedProperties};
 use crate::relational::{Rel, RelOp};
 use crate::search::Search;
 use crate::search::candidate::{Draft, Planned};
-use crate::statistics::TableStatistics;
+use crate::statistics::{MeasuredShare, TableStatistics};
 use crate::strategies::conjuncts_ns;
 
 impl Search<'_> {
@@ -26,8 +26,13 @@ impl Search<'_> {
         let RelOp::Scan { source, table, columns, filters, fetch } = &rel.op else {
             unreachable!("the dispatch passes scans only")
         };
-        let statistics = self.statistics.table(source.as_ref());
+        let mut statistics = self.statistics.table(source.as_ref());
         for &(id, index) in columns {
+            if let Some(column) = statistics.columns.get_mut(index)
+                && column.distinct.is_none()
+            {
+                column.distinct = self.statistics.distinct(source.as_ref(), index);
+            }
             let info = self.columns.get(id).clone();
             self.estimator.set_from_statistics(&info, index, &statistics);
         }
@@ -73,10 +78,10 @@ impl Search<'_> {
             None => (total, Provenance::Default),
         };
         if !filters.is_empty() {
-            let sampled = named_filters(source, columns, filters)
+            let measured = named_filters(source, columns, filters)
                 .and_then(|filters| self.statistics.selectivity(source.as_ref(), &filters));
-            let (share, from) = match sampled {
-                Some(share) => (share, Provenance::Sample),
+            let (share, from) = match measured {
+                Some(measured) => self.measured_share(&measured, filters, total),
                 None => (self.estimator.selectivity(filters, total), Provenance::Stats),
             };
             rows *= share.clamp(0.0, 1.0);
@@ -90,6 +95,28 @@ impl Search<'_> {
         let mut logical = Logical::new(if known_empty { 0.0 } else { rows.max(1.0) }, provenance);
         logical.classes = equal_columns(filters);
         logical
+    }
+
+    /// What was measured, times a guess for the filters that were not. Where no row of a sample passed, statistics may
+    /// know better how rare such rows are.
+    fn measured_share(
+        &self,
+        measured: &MeasuredShare,
+        filters: &[Expr],
+        total: f64,
+    ) -> (f64, Provenance) {
+        let (known, open): (Vec<_>, Vec<_>) =
+            filters.iter().cloned().zip(&measured.measured).partition(|(_, known)| **known);
+        let estimate = |part: Vec<(Expr, &bool)>| {
+            let part: Vec<Expr> = part.into_iter().map(|(filter, _)| filter).collect();
+            if part.is_empty() { 1.0 } else { self.estimator.selectivity(&part, total) }
+        };
+        let mut share = measured.share;
+        if measured.none_passed {
+            share = share.min(estimate(known));
+        }
+        let from = if measured.sample_rows > 0 { Provenance::Sample } else { Provenance::Stats };
+        (share * estimate(open), from)
     }
 
     fn scan_cost(&self, rows: f64, columns: &[ColumnId], filter_ns: f64) -> Cost {

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion_common::Constraints;
-use thalweg_optimizer::TableStatistics;
+use thalweg_optimizer::{MeasuredShare, TableStatistics};
+use thalweg_runtime::expr::{Expr, FunctionRegistry};
 use thalweg_runtime::{Error, Result};
 
 use super::discover::FoundFile;
@@ -12,6 +13,7 @@ use super::infer::{Inferred, infer};
 use super::options::FileOptions;
 use super::{FileFormat, discover, hive};
 use crate::catalog::Table;
+use crate::connectors::parquet;
 use crate::connectors::scan::{FileScan, ScanFile};
 
 /// The connector's registered name.
@@ -86,6 +88,20 @@ impl Table for FileTable {
 
     fn statistics(&self) -> TableStatistics {
         self.statistics.clone()
+    }
+
+    fn distinct(&self, column: usize) -> Option<f64> {
+        if self.scan.kind.format != FileFormat::Parquet {
+            return None;
+        }
+        parquet::distinct(&self.schema, &self.scan, column, self.statistics.rows?)
+    }
+
+    fn selectivity(&self, filters: &[Expr], functions: &FunctionRegistry) -> Option<MeasuredShare> {
+        if self.scan.kind.format != FileFormat::Parquet {
+            return None;
+        }
+        parquet::selectivity(&self.schema, &self.scan, filters, functions)
     }
 
     fn constraints(&self) -> Option<&Constraints> {

@@ -19,6 +19,8 @@ use parquet::schema::types::SchemaDescriptor;
 use thalweg_runtime::env::{Environment, ReadFile};
 use thalweg_runtime::{Error, Result};
 
+use super::learned::Learned;
+
 /// A footer ready for reading.
 #[derive(Debug)]
 pub struct ParquetMeta {
@@ -26,6 +28,8 @@ pub struct ParquetMeta {
     pub reader: ArrowReaderMetadata,
     /// The columns as the table has them.
     pub table_schema: SchemaRef,
+    /// What was found out about the columns since.
+    pub learned: Learned,
 }
 
 impl ParquetMeta {
@@ -71,7 +75,11 @@ impl ParquetMeta {
             .iter()
             .map(|f| Field::new(f.name(), table_type(f.data_type()), true))
             .collect();
-        Ok(ParquetMeta { reader, table_schema: Arc::new(Schema::new(fields)) })
+        Ok(ParquetMeta {
+            reader,
+            table_schema: Arc::new(Schema::new(fields)),
+            learned: Learned::default(),
+        })
     }
 
     /// The footer's metadata.

@@ -5,16 +5,27 @@
 
 mod chunks;
 mod decode;
+mod distinct;
+#[cfg(test)]
+mod estimate_tests;
+mod learned;
 mod meta;
 mod narrow;
+mod page_header;
+mod ranges;
 mod reader;
 mod row_group;
+mod sample;
+mod selectivity;
 mod source;
 mod statistics;
+mod table_groups;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use distinct::distinct;
 pub use meta::ParquetMeta;
 pub(crate) use meta::table_type;
+pub(crate) use selectivity::selectivity;
 pub(crate) use source::open;
 pub(crate) use statistics::table_statistics;
