@@ -337,5 +337,10 @@ fn ctrl_c_cancels_the_query_and_ends_the_script_with_130() {
     let sql = "SELECT 1 AS a; SELECT count(*) FROM generate_series(1, 1000000000000) WHERE value % 7 = 8; SELECT 2";
     let out = Thalweg::new().args(["--format", "csv", "-c", sql]).run_and_interrupt_after("a\n1\n");
     assert_eq!((out.stdout.as_str(), out.status), ("a\n1\n", 130));
-    assert_eq!(out.stderr, "Error: the query was cancelled\n");
+    // A signal that comes before the second statement has begun ends the program without a word.
+    assert!(
+        ["", "Error: the query was cancelled\n"].contains(&out.stderr.as_str()),
+        "{}",
+        out.stderr
+    );
 }

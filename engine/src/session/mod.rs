@@ -73,18 +73,25 @@ impl Session {
         }
     }
 
-    /// Plans one statement. A query runs when its frame is read; other statements have run when this returns.
+    /// Plans one statement. A query runs when its frame is read; other statements have run when this returns. A text
+    /// of several statements is refused before any of them runs.
     pub async fn sql(&self, text: &str) -> Result<Frame> {
         let mut script = self.execute(text);
-        let Some(frame) = script.next_frame().await? else {
-            return Err(Error::statement("there is no statement"));
-        };
-        match script.next_statement()? {
-            None => Ok(frame),
-            Some(_) => Err(Error::Statement(Box::new(
-                Report::new("there is more than one statement")
-                    .with_hint("execute runs several.".to_string()),
-            ))),
+        if let Some(error) = script.error.take() {
+            return Err(Error::from_planner(error, &script.text));
+        }
+        match script.statements.len() {
+            0 => Err(Error::statement("there is no statement")),
+            1 => {
+                let frame = script.next_frame().await?;
+                frame.ok_or_else(|| Error::internal("one statement gives one frame"))
+            }
+            several => {
+                let report = Report::new(format!("there are {several} statements instead of one"));
+                Err(Error::Statement(Box::new(
+                    report.with_hint("Session::execute runs several.".to_string()),
+                )))
+            }
         }
     }
 

@@ -19,7 +19,7 @@ struct Flags {
     /// Run statements and end; may be repeated
     #[arg(short = 'c', long = "command", value_name = "SQL", action = ArgAction::Append, allow_hyphen_values = true)]
     commands: Vec<String>,
-    /// Run a script and end; may be repeated
+    /// Run a script and end, `-` for standard input; may be repeated
     #[arg(short = 'f', long = "file", value_name = "FILE", action = ArgAction::Append)]
     files: Vec<String>,
     /// Change a setting; may be repeated

@@ -103,7 +103,7 @@ fn switch(name: &str, text: &str) -> Result<bool> {
 fn mode(rest: &str) -> Result<DotCommand> {
     let (format, table) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
     let table = (!table.trim().is_empty()).then(|| unquoted(table.trim()).to_string());
-    let format = FormatName::from_name(format).map_err(|message| Error::statement(message))?;
+    let format = FormatName::from_name(format).map_err(Error::statement)?;
     if table.is_some() && format != FormatName::Insert {
         return Err(usage("mode"));
     }

@@ -92,6 +92,9 @@ fn run_inputs(runner: &mut Runner, inputs: &[Input], interrupts: &Interrupts) ->
     for input in inputs {
         let flow = match input {
             Input::Text(text) => runner.run_text(text),
+            Input::File(path) if path == "-" => {
+                runner.run_lines(io::stdin().lock(), "standard input")
+            }
             Input::File(path) => runner.run_file(path),
         };
         if flow == Flow::Stop {

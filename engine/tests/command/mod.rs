@@ -81,8 +81,7 @@ impl Thalweg {
         let mut seen = vec![0; text.len()];
         stdout.read_exact(&mut seen).unwrap();
         assert_eq!(seen, text.as_bytes());
-        // The statement behind the text may not have begun; before it has, Ctrl-C ends the program as well, but
-        // without a word.
+        // Most often the statement behind the text has begun by then.
         std::thread::sleep(Duration::from_millis(500));
         let pid = child.id().to_string();
         assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
