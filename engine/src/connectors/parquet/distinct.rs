@@ -36,19 +36,32 @@ type Range = Option<(ScalarValue, ScalarValue)>;
 /// An estimate of the distinct values of a table's column. Blocks: reads the heads of a few dictionaries.
 pub fn distinct(schema: &Schema, scan: &FileScan, column: usize, rows: f64) -> Option<f64> {
     let table = TableGroups::new(schema, scan, vec![column])?;
-    if let Some(constants) = distinct_constants(&table) {
+    match (table.plans.as_slice(), scan.files.len()) {
+        ([plan], 1) => match plan.sources[0] {
+            ColumnSource::File(root) => plan
+                .meta
+                .learned
+                .file_distinct((root, table.types[0].clone()), || estimate(scan, &table, rows)),
+            ColumnSource::Constant(_) => estimate(scan, &table, rows),
+        },
+        _ => estimate(scan, &table, rows),
+    }
+}
+
+fn estimate(scan: &FileScan, table: &TableGroups, rows: f64) -> Option<f64> {
+    if let Some(constants) = distinct_constants(table) {
         return Some(constants);
     }
     let weights: Vec<f64> = table
         .groups
         .iter()
-        .map(|g| if root_of(&table, g).is_some() { g.rows as f64 } else { 0.0 })
+        .map(|g| if root_of(table, g).is_some() { g.rows as f64 } else { 0.0 })
         .collect();
     let chosen = spread(&weights, GROUPS_READ);
     let mut counts = Vec::with_capacity(chosen.len());
     let mut open: Option<(usize, Arc<dyn ReadFile>)> = None;
     for &group in &chosen {
-        counts.push(dictionary_values(scan, &table, &table.groups[group], &mut open)? as f64);
+        counts.push(dictionary_values(scan, table, &table.groups[group], &mut open)? as f64);
     }
     if chosen.is_empty() {
         return None;
@@ -56,7 +69,7 @@ pub fn distinct(schema: &Schema, scan: &FileScan, column: usize, rows: f64) -> O
     let bounds = table.bounds(0);
     let estimate = match table.groups.len() {
         1 => counts[0],
-        _ => extrapolate(&table, bounds.as_ref(), &chosen, &counts),
+        _ => extrapolate(table, bounds.as_ref(), &chosen, &counts),
     };
     let estimate = match bounds.as_ref().and_then(whole_numbers_between) {
         Some(possible) => estimate.min(possible),

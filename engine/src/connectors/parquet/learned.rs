@@ -40,6 +40,7 @@ pub struct SampleKey {
 pub struct Learned {
     samples: Mutex<HashMap<SampleKey, ArrayRef>>,
     counts: Mutex<HashMap<(usize, usize), Option<u64>>>,
+    estimates: Mutex<HashMap<(usize, DataType), Option<f64>>>,
 }
 
 impl Learned {
@@ -74,5 +75,20 @@ impl Learned {
         }
         counts.insert((group, leaf), counted);
         counted
+    }
+
+    /// The distinct values of a root column, read as some type, in the whole file: estimated by `estimate` if they are
+    /// not known yet.
+    pub fn file_distinct(
+        &self,
+        column: (usize, DataType),
+        estimate: impl FnOnce() -> Option<f64>,
+    ) -> Option<f64> {
+        if let Some(known) = self.estimates.lock().get(&column) {
+            return *known;
+        }
+        let estimated = estimate();
+        self.estimates.lock().insert(column, estimated);
+        estimated
     }
 }
