@@ -80,11 +80,16 @@ fn arrow_files_never_panic() {
 
 #[test]
 fn text_files_are_read_or_refused() {
-    for folder in ["05b_csv-spectrum", "05c_frictionless", "05e_csvlint", "05f_polars-io", "03_duckdb/data"] {
+    for folder in
+        ["05b_csv-spectrum", "05c_frictionless", "05e_csvlint", "05f_polars-io", "03_duckdb/data"]
+    {
         let Some(folder) = corpus(folder) else { continue };
         let paths = files(
             &folder,
-            &[".csv", ".tsv", ".csv.gz", ".csv.zst", ".json", ".ndjson", ".jsonl", ".parquet", ".ipc"],
+            &[
+                ".csv", ".tsv", ".csv.gz", ".csv.zst", ".json", ".ndjson", ".jsonl", ".parquet",
+                ".ipc",
+            ],
         );
         let (read_whole, unsupported, refused) = outcomes(&paths);
         println!("{}: {read_whole} read", folder.display());

@@ -192,7 +192,7 @@ impl SourceConnector for MemoryConnector {
         let rows = Rows::by_options(&spec.options)?;
         let batches = rows.batches.read().clone();
         let format = MemoryFormat { batches, batch_rows: spec.batch_rows.max(1) };
-        Ok(SplitSource::new(spec, Box::new(format), job))
+        Ok(SplitSource::open(spec, Box::new(format), job))
     }
 }
 
@@ -206,10 +206,20 @@ impl SplitFormat for MemoryFormat {
         self.batches.iter().enumerate().map(|(i, b)| (i, b.num_rows() as u64)).collect()
     }
 
-    fn open(&self, split: usize, layout: &ReadLayout, _job: &Arc<JobContext>) -> Result<Box<dyn SplitScan>> {
+    fn open(
+        &self,
+        split: usize,
+        layout: &ReadLayout,
+        _job: &Arc<JobContext>,
+    ) -> Result<Box<dyn SplitScan>> {
         let batch = &self.batches[split];
         let columns = layout.columns.iter().map(|&c| batch.column(c).clone()).collect();
-        Ok(Box::new(MemoryScan { columns, rows: batch.num_rows(), at: 0, batch_rows: self.batch_rows }))
+        Ok(Box::new(MemoryScan {
+            columns,
+            rows: batch.num_rows(),
+            at: 0,
+            batch_rows: self.batch_rows,
+        }))
     }
 }
 

@@ -124,7 +124,7 @@ impl SourceConnector for SeriesConnector {
         let series = serde_json::from_value(spec.options.clone())
             .map_err(|e| Error::Internal(format!("the options of a series: {e}")))?;
         let format = SeriesFormat { series, batch_rows: spec.batch_rows.max(1) as u64 };
-        Ok(SplitSource::new(spec, Box::new(format), job))
+        Ok(SplitSource::open(spec, Box::new(format), job))
     }
 }
 

@@ -79,10 +79,11 @@ pub fn spec(table: &dyn Table) -> SourceSpec {
 
 /// All batches of a scan, read by several subtasks in turn.
 pub fn run_in(job: &Arc<JobContext>, spec: &SourceSpec, subtasks: usize) -> Result<Vec<Batch>> {
-    let spec: SourceSpec =
-        serde_json::from_str(&serde_json::to_string(spec).unwrap()).expect("a spec survives the wire");
+    let spec: SourceSpec = serde_json::from_str(&serde_json::to_string(spec).unwrap())
+        .expect("a spec survives the wire");
     let source = sources()[&spec.connector].open(&spec, job)?;
-    let mut readers: Vec<_> = (0..subtasks).map(|i| source.reader(i).map(Some)).collect::<Result<_>>()?;
+    let mut readers: Vec<_> =
+        (0..subtasks).map(|i| source.reader(i).map(Some)).collect::<Result<_>>()?;
     let mut batches = Vec::new();
     while readers.iter().any(Option::is_some) {
         let mut waiting = true;
@@ -90,7 +91,11 @@ pub fn run_in(job: &Arc<JobContext>, spec: &SourceSpec, subtasks: usize) -> Resu
             let Some(reader) = slot else { continue };
             match with_context(job, (i, subtasks), |cx| reader.step(cx))? {
                 SourceOutput::Batch(batch) => {
-                    assert!(batch.num_rows() <= 2 * spec.batch_rows, "a batch of {} rows", batch.num_rows());
+                    assert!(
+                        batch.num_rows() <= 2 * spec.batch_rows,
+                        "a batch of {} rows",
+                        batch.num_rows()
+                    );
                     batches.push(batch);
                     waiting = false;
                 }
@@ -113,10 +118,8 @@ pub fn run_in(job: &Arc<JobContext>, spec: &SourceSpec, subtasks: usize) -> Resu
 pub fn run(spec: &SourceSpec, subtasks: usize) -> Result<RecordBatch> {
     let batches = run_in(&job(), spec, subtasks)?;
     let schema = output_schema(spec);
-    let batches = batches
-        .iter()
-        .map(|b| b.to_record_batch(schema.clone()))
-        .collect::<Result<Vec<_>>>()?;
+    let batches =
+        batches.iter().map(|b| b.to_record_batch(schema.clone())).collect::<Result<Vec<_>>>()?;
     if schema.fields().is_empty() {
         let rows = batches.iter().map(|b| b.num_rows()).sum();
         return Batch::new(vec![], rows).to_record_batch(schema);

@@ -28,7 +28,14 @@ pub fn sql_name(data_type: &DataType) -> String {
 }
 
 /// A value that is not of its column's type.
-pub fn bad_value(file: &str, line: u64, column: usize, name: &str, value: &[u8], wanted: &DataType) -> Error {
+pub fn bad_value(
+    file: &str,
+    line: u64,
+    column: usize,
+    name: &str,
+    value: &[u8],
+    wanted: &DataType,
+) -> Error {
     let text = String::from_utf8_lossy(value);
     let mut shown: String = text.chars().take(VALUE_CHARS_MAX).collect();
     if shown.len() < text.len() {

@@ -97,7 +97,12 @@ pub fn infer_files(
         file_tables[i] = add_file(&mut tables, &other, header, null);
     }
     let record_bytes = text.len() as f64 / sample.records as f64;
-    Ok(settle(Dialect { csv, header, record_bytes, ..Dialect::default() }, tables, file_tables, declared))
+    Ok(settle(
+        Dialect { csv, header, record_bytes, ..Dialect::default() },
+        tables,
+        file_tables,
+        declared,
+    ))
 }
 
 /// Columns of files that share their names, and what is known of their values.
@@ -122,7 +127,12 @@ fn add_file(tables: &mut Tables, sample: &Sample<'_>, header: bool, null: Option
 }
 
 /// One set of columns for all files, and how each file's own columns relate to it.
-fn settle(dialect: Dialect, tables: Tables, file_tables: Vec<usize>, declared: Option<&SchemaRef>) -> Dialect {
+fn settle(
+    dialect: Dialect,
+    tables: Tables,
+    file_tables: Vec<usize>,
+    declared: Option<&SchemaRef>,
+) -> Dialect {
     let schema = match declared {
         Some(declared) => declared.clone(),
         None => union_of(&tables),
@@ -149,7 +159,8 @@ fn union_of(tables: &Tables) -> SchemaRef {
                 None => fields.push(ArrowField::new(name, found, true)),
                 Some(known) => {
                     // Whatever two files write, it can be read as text.
-                    let common = common_type(known.data_type(), &found).unwrap_or(DataType::Utf8View);
+                    let common =
+                        common_type(known.data_type(), &found).unwrap_or(DataType::Utf8View);
                     *known = ArrowField::new(name, common, true);
                 }
             }
@@ -169,7 +180,9 @@ pub fn structure(csv: &CsvOptions, columns: usize) -> Structure {
 
 fn empty(file: &FoundFile, csv: CsvOptions, declared: Option<&SchemaRef>) -> Result<Dialect> {
     match declared {
-        Some(schema) => Ok(Dialect { csv, schema: schema.clone(), record_bytes: 1.0, ..Dialect::default() }),
+        Some(schema) => {
+            Ok(Dialect { csv, schema: schema.clone(), record_bytes: 1.0, ..Dialect::default() })
+        }
         None => Err(Error::User {
             message: format!("the file \"{}\" is empty", file.name),
             detail: None,
@@ -179,7 +192,11 @@ fn empty(file: &FoundFile, csv: CsvOptions, declared: Option<&SchemaRef>) -> Res
 }
 
 /// The first bytes of a file, unpacked and without a byte order mark, and whether they are all.
-fn beginning(file: &FoundFile, compression: Compression, bytes_max: u64) -> Result<(Vec<u8>, bool)> {
+fn beginning(
+    file: &FoundFile,
+    compression: Compression,
+    bytes_max: u64,
+) -> Result<(Vec<u8>, bool)> {
     let read = || -> std::io::Result<Vec<u8>> {
         let source = unpacking_reader(File::open(&file.path)?, compression)?;
         let mut text = Vec::new();
@@ -189,7 +206,9 @@ fn beginning(file: &FoundFile, compression: Compression, bytes_max: u64) -> Resu
     let mut text = read().map_err(|e| Error::io(format!("cannot read \"{}\"", file.name), &e))?;
     if text.starts_with(b"\xff\xfe") || text.starts_with(b"\xfe\xff") {
         let name = &file.name;
-        return Err(Error::Unsupported(format!("text in UTF-16 (\"{name}\"): convert it to UTF-8")));
+        return Err(Error::Unsupported(format!(
+            "text in UTF-16 (\"{name}\"): convert it to UTF-8"
+        )));
     }
     let whole = text.len() as u64 <= bytes_max;
     if text.starts_with(b"\xef\xbb\xbf") {
@@ -273,7 +292,12 @@ fn guess_delimiter(text: &[u8], whole: bool, quote: Option<u8>) -> u8 {
 }
 
 /// Looks at places further on in a large file. Records are taken where they have the right number of fields.
-fn probe(file: &FoundFile, structure: Structure, columns: &mut ColumnGuesses, null: Option<&[u8]>) -> Result<()> {
+fn probe(
+    file: &FoundFile,
+    structure: Structure,
+    columns: &mut ColumnGuesses,
+    null: Option<&[u8]>,
+) -> Result<()> {
     if file.size <= SAMPLE_BYTES + PROBES * PROBE_BYTES {
         return Ok(());
     }
@@ -338,7 +362,8 @@ impl Kinds {
 
     fn data_type(self, seen: bool) -> DataType {
         let has = |kind| self.0 & kind != 0;
-        let zone = |zone: Option<&str>| DataType::Timestamp(TimeUnit::Microsecond, zone.map(Arc::from));
+        let zone =
+            |zone: Option<&str>| DataType::Timestamp(TimeUnit::Microsecond, zone.map(Arc::from));
         if !seen || self.0 == 0 {
             DataType::Utf8View
         } else if has(Kinds::BOOLEAN) {
@@ -394,7 +419,8 @@ impl ColumnGuesses {
     fn header_above(&self, sample: &Sample<'_>, null: Option<&[u8]>) -> bool {
         let mut first = ColumnGuesses::new(sample.width(0));
         first.add(sample, 0, null);
-        let is_text = |g: &ColumnGuesses, i: usize| g.data_type(i) == DataType::Utf8View && g.seen[i];
+        let is_text =
+            |g: &ColumnGuesses, i: usize| g.data_type(i) == DataType::Utf8View && g.seen[i];
         let differs = (0..self.kinds.len())
             .any(|i| is_text(&first, i) && self.seen[i] && self.data_type(i) != DataType::Utf8View);
         let some_text = (0..self.kinds.len()).any(|i| is_text(&first, i));
@@ -424,4 +450,3 @@ pub fn column_names(header: Option<Vec<String>>, columns: usize) -> Vec<String> 
     }
     names
 }
-

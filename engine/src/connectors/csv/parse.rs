@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BinaryViewBuilder, BooleanBuilder, Date32Builder, PrimitiveBuilder, StringBuilder,
-    StringViewBuilder, TimestampMicrosecondBuilder, Array,
+    Array, ArrayRef, BinaryViewBuilder, BooleanBuilder, Date32Builder, PrimitiveBuilder,
+    StringBuilder, StringViewBuilder, TimestampMicrosecondBuilder,
 };
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{
@@ -70,16 +70,32 @@ impl ColumnFields<'_> {
             DataType::Date32 => Ok(self.date()),
             DataType::Boolean => Ok(self.boolean()),
             DataType::Timestamp(TimeUnit::Microsecond, None) => Ok(self.timestamp(None)),
-            DataType::Timestamp(TimeUnit::Microsecond, Some(zone)) => Ok(self.timestamp(Some(zone))),
+            DataType::Timestamp(TimeUnit::Microsecond, Some(zone)) => {
+                Ok(self.timestamp(Some(zone)))
+            }
             DataType::Int8 => Ok(self.primitive::<Int8Type>(|b| text::integer(b)?.try_into().ok())),
-            DataType::Int16 => Ok(self.primitive::<Int16Type>(|b| text::integer(b)?.try_into().ok())),
-            DataType::Int32 => Ok(self.primitive::<Int32Type>(|b| text::integer(b)?.try_into().ok())),
-            DataType::UInt8 => Ok(self.primitive::<UInt8Type>(|b| text::integer(b)?.try_into().ok())),
-            DataType::UInt16 => Ok(self.primitive::<UInt16Type>(|b| text::integer(b)?.try_into().ok())),
-            DataType::UInt32 => Ok(self.primitive::<UInt32Type>(|b| text::integer(b)?.try_into().ok())),
+            DataType::Int16 => {
+                Ok(self.primitive::<Int16Type>(|b| text::integer(b)?.try_into().ok()))
+            }
+            DataType::Int32 => {
+                Ok(self.primitive::<Int32Type>(|b| text::integer(b)?.try_into().ok()))
+            }
+            DataType::UInt8 => {
+                Ok(self.primitive::<UInt8Type>(|b| text::integer(b)?.try_into().ok()))
+            }
+            DataType::UInt16 => {
+                Ok(self.primitive::<UInt16Type>(|b| text::integer(b)?.try_into().ok()))
+            }
+            DataType::UInt32 => {
+                Ok(self.primitive::<UInt32Type>(|b| text::integer(b)?.try_into().ok()))
+            }
             DataType::UInt64 => Ok(self.primitive::<UInt64Type>(text::unsigned)),
-            DataType::Float32 => Ok(self.primitive::<Float32Type>(|b| text::double(b).map(|v| v as f32))),
-            DataType::Binary | DataType::LargeBinary | DataType::BinaryView => self.binary(data_type),
+            DataType::Float32 => {
+                Ok(self.primitive::<Float32Type>(|b| text::double(b).map(|v| v as f32)))
+            }
+            DataType::Binary | DataType::LargeBinary | DataType::BinaryView => {
+                self.binary(data_type)
+            }
             other => self.by_cast(other),
         }
     }
@@ -185,8 +201,9 @@ impl ColumnFields<'_> {
         });
         let strings = builder.finish();
         let array = cast_with_options(&strings, data_type, &CastOptions::default())?;
-        let failed = (0..strings.len())
-            .filter(|&row| array.is_null(row) && strings.is_valid(row) && !strings.value(row).is_empty());
+        let failed = (0..strings.len()).filter(|&row| {
+            array.is_null(row) && strings.is_valid(row) && !strings.value(row).is_empty()
+        });
         bad.extend(failed.map(BadRow));
         Ok((array, bad))
     }

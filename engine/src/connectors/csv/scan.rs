@@ -34,7 +34,7 @@ pub fn open(spec: &SourceSpec, scan: FileScan, job: &Arc<JobContext>) -> Result<
         files.push(pieces);
     }
     let format = CsvFormat { spec: spec.clone(), scan, own, files, splits };
-    Ok(SplitSource::new(spec, Box::new(format), job))
+    Ok(SplitSource::open(spec, Box::new(format), job))
 }
 
 struct CsvFormat {
@@ -53,7 +53,12 @@ impl SplitFormat for CsvFormat {
         self.splits.iter().enumerate().map(|(i, split)| (i, bytes(split))).collect()
     }
 
-    fn open(&self, split: usize, layout: &ReadLayout, job: &Arc<JobContext>) -> Result<Box<dyn SplitScan>> {
+    fn open(
+        &self,
+        split: usize,
+        layout: &ReadLayout,
+        job: &Arc<JobContext>,
+    ) -> Result<Box<dyn SplitScan>> {
         let (file, piece) = self.splits[split];
         let pieces = &self.files[file];
         let names = pieces.file().columns.clone().unwrap_or_else(|| self.table_names());
@@ -294,7 +299,11 @@ fn leave_out(columns: &mut [ArrayRef], rows: usize, bad: &[usize]) -> Result<usi
 fn other_columns(file: &str, found: &[String], wanted: &[String]) -> Error {
     Error::User {
         message: format!("the CSV file \"{file}\" has other columns than the table"),
-        detail: Some(format!("its header is {}; the table has {}", found.join(", "), wanted.join(", "))),
+        detail: Some(format!(
+            "its header is {}; the table has {}",
+            found.join(", "),
+            wanted.join(", ")
+        )),
         hint: Some("set 'csv.header' = 'false' if the first line is no header".into()),
     }
 }

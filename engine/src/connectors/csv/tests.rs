@@ -35,7 +35,8 @@ fn error(text: &str, options: &FileOptions) -> (String, Option<String>) {
 fn types_are_inferred() {
     let text = "b,i,d,day,t,z,s,n\ntrue,1,1.5,2024-01-31,2024-01-31 10:00:00,2024-01-31T10:00:00Z,x,\n\
                 false,-2,3,2024-02-01,2024-01-31,2024-01-31 10:00:00+02,7,\n";
-    let micros = |zone: Option<&str>| DataType::Timestamp(TimeUnit::Microsecond, zone.map(Arc::from));
+    let micros =
+        |zone: Option<&str>| DataType::Timestamp(TimeUnit::Microsecond, zone.map(Arc::from));
     let expected = [
         ("b", DataType::Boolean),
         ("i", DataType::Int64),
@@ -85,14 +86,17 @@ fn bom_crlf_and_quoted_line_ends() {
 
 #[test]
 fn errors_name_the_place() {
-    let mut options = FileOptions::default();
-    options.schema = Some(Arc::new(Schema::new(vec![
+    let schema = Schema::new(vec![
         Field::new("id", DataType::Int64, true),
         Field::new("name", DataType::Utf8View, true),
-    ])));
+    ]);
+    let mut options = FileOptions { schema: Some(Arc::new(schema)), ..Default::default() };
     let text = "id,name\n1,\"a\nb\"\nabc,x\n4,y\n";
     let (message, hint) = error(text, &options);
-    assert_eq!(message, "CSV error in FILE, line 4, column 1 (\"id\"): cannot read \"abc\" as BIGINT");
+    assert_eq!(
+        message,
+        "CSV error in FILE, line 4, column 1 (\"id\"): cannot read \"abc\" as BIGINT"
+    );
     assert!(hint.unwrap().contains("csv.ignore-errors"));
     let (message, _) = error("id,name\n1,a\n2\n", &FileOptions::default());
     assert_eq!(message, "CSV error in FILE, line 3: 1 field instead of 2");
@@ -114,7 +118,8 @@ fn pieces_of_a_large_file_add_up() {
         expected += id;
     }
     file.write_all(text.as_bytes()).unwrap();
-    let table = FileTable::discover(&[path.clone()], None, &FileOptions::default()).unwrap();
+    let table =
+        FileTable::discover(std::slice::from_ref(&path), None, &FileOptions::default()).unwrap();
     for subtasks in [1, 3] {
         let batch = run(&spec(&table), subtasks).unwrap();
         assert_eq!(batch.num_rows(), 300_000);

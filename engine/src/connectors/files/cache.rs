@@ -39,7 +39,12 @@ impl FileCache {
     }
 
     /// A footer that is there already.
-    pub fn parquet(&self, path: &std::path::Path, size: u64, mtime_ns: i64) -> Option<Arc<ParquetMeta>> {
+    pub fn parquet(
+        &self,
+        path: &std::path::Path,
+        size: u64,
+        mtime_ns: i64,
+    ) -> Option<Arc<ParquetMeta>> {
         let key = FileState { path: path.to_path_buf(), size, mtime_ns };
         self.footers.lock().0.get(&key).cloned()
     }

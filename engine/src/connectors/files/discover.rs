@@ -162,7 +162,9 @@ fn near_names(path: &Path) -> Vec<String> {
     near.sort();
     near.into_iter()
         .take(SUGGESTIONS_MAX)
-        .map(|(_, name)| format!("\"{}\"", folder.map_or(PathBuf::from(&name), |f| f.join(&name)).display()))
+        .map(|(_, name)| {
+            format!("\"{}\"", folder.map_or(PathBuf::from(&name), |f| f.join(&name)).display())
+        })
         .collect()
 }
 
@@ -190,7 +192,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("orders.csv"), "a\n").unwrap();
         let written = format!("{}/order.csv", dir.path().display());
-        let Err(Error::User { message, hint, .. }) = find(&[written.clone()]) else { panic!() };
+        let Err(Error::User { message, hint, .. }) = find(std::slice::from_ref(&written)) else {
+            panic!()
+        };
         assert!(message.contains(&written), "{message}");
         assert!(hint.unwrap().contains("orders.csv"));
     }

@@ -63,7 +63,9 @@ pub fn encode(key: &str, value: Option<&str>) -> String {
     let escape = |text: &str| {
         let mut out = String::with_capacity(text.len());
         for c in text.chars() {
-            if c.is_control() || matches!(c, '/' | '\\' | '%' | '=' | ':' | '*' | '?' | '"' | '<' | '>' | '|') {
+            if c.is_control()
+                || matches!(c, '/' | '\\' | '%' | '=' | ':' | '*' | '?' | '"' | '<' | '>' | '|')
+            {
                 let mut utf8 = [0; 4];
                 for byte in c.encode_utf8(&mut utf8).bytes() {
                     out.push_str(&format!("%{byte:02X}"));
@@ -99,7 +101,8 @@ fn type_of(values: &[&Option<String>]) -> DataType {
     let all = |to: DataType| {
         let mut some = values.iter().filter_map(|v| v.as_ref()).peekable();
         some.peek().is_some()
-            && some.all(|v| cast_value(v, &to).is_ok() && (to != DataType::Int64 || plain_integer(v)))
+            && some
+                .all(|v| cast_value(v, &to).is_ok() && (to != DataType::Int64 || plain_integer(v)))
     };
     if all(DataType::Int64) {
         DataType::Int64

@@ -13,8 +13,8 @@ use super::format::{compression_by_magic, format_by_magic, format_by_name};
 use super::options::{CsvOptions, FileOptions};
 use super::{Compression, FileCache, FileFormat, FileKind, spool, union};
 use crate::connectors::csv::infer_files;
-use crate::connectors::json::{self, JsonLayout};
 use crate::connectors::ipc;
+use crate::connectors::json::{self, JsonLayout};
 use crate::connectors::parquet::{ParquetMeta, table_statistics};
 
 /// Bytes that tell a format.
@@ -149,7 +149,12 @@ fn estimated(schema: &Schema, rows: f64) -> TableStatistics {
         })
         .collect();
     let bytes = columns.iter().filter_map(|c| c.avg_width).sum::<f64>() * rows;
-    TableStatistics { rows: Some(rows), provenance: Provenance::Sample, bytes: Some(bytes), columns }
+    TableStatistics {
+        rows: Some(rows),
+        provenance: Provenance::Sample,
+        bytes: Some(bytes),
+        columns,
+    }
 }
 
 fn kind_of(file: &FoundFile, format: Option<FileFormat>) -> Result<FileKind> {
@@ -194,7 +199,11 @@ fn unpack(files: &mut [FoundFile], compression: Compression) -> Result<()> {
     Ok(())
 }
 
-fn infer_parquet(files: &mut [FoundFile], kind: FileKind, options: &FileOptions) -> Result<Inferred> {
+fn infer_parquet(
+    files: &mut [FoundFile],
+    kind: FileKind,
+    options: &FileOptions,
+) -> Result<Inferred> {
     unpack(files, kind.compression)?;
     let env = system_env();
     let stride = files.len().div_ceil(FOOTERS_MAX);

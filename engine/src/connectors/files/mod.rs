@@ -15,8 +15,8 @@ mod table;
 mod union;
 
 pub use cache::FileCache;
-pub(crate) use format::{delimiter_by_name, format_by_name, strip_compression};
 pub use format::{Compression, FileFormat, FileKind};
+pub(crate) use format::{delimiter_by_name, format_by_name, strip_compression};
 pub use hive::PartitionColumn;
 pub(crate) use hive::{encode as partition_folder, value as partition_value};
 pub use options::{CsvOptions, FileOptions};

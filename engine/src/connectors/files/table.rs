@@ -67,7 +67,9 @@ impl FileTable {
     /// How the text files are read, for the shell to say; `None` for other formats.
     pub fn dialect(&self) -> Option<(u8, bool)> {
         match self.scan.kind.format {
-            FileFormat::Csv => Some((self.scan.csv.delimiter.unwrap_or(b','), self.scan.csv_header)),
+            FileFormat::Csv => {
+                Some((self.scan.csv.delimiter.unwrap_or(b','), self.scan.csv_header))
+            }
             FileFormat::Parquet | FileFormat::Json | FileFormat::Arrow => None,
         }
     }

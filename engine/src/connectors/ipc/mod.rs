@@ -20,8 +20,8 @@ use thalweg_runtime::{Error, Result};
 
 use crate::connectors::parquet::table_type;
 use crate::connectors::scan::{
-    ColumnSource, FileScan, ReadLayout, ScanFile, SplitFormat, SplitProgress, SplitScan, SplitSource,
-    constant, file_may_match, to_table_type,
+    ColumnSource, FileScan, ReadLayout, ScanFile, SplitFormat, SplitProgress, SplitScan,
+    SplitSource, constant, file_may_match, to_table_type,
 };
 
 #[cfg(test)]
@@ -33,15 +33,18 @@ const FILE_MAGIC: &[u8] = b"ARROW1";
 /// The columns of a file as a table has them. Blocks.
 pub fn file_schema(path: &Path, name: &str) -> Result<SchemaRef> {
     let schema = open_batches(path, name)?.schema;
-    let fields: Vec<Field> =
-        schema.fields().iter().map(|f| Field::new(f.name(), table_type(f.data_type()), true)).collect();
+    let fields: Vec<Field> = schema
+        .fields()
+        .iter()
+        .map(|f| Field::new(f.name(), table_type(f.data_type()), true))
+        .collect();
     Ok(Arc::new(Schema::new(fields)))
 }
 
 /// Opens the source.
 pub fn open(spec: &SourceSpec, scan: FileScan, job: &Arc<JobContext>) -> Result<Arc<dyn Source>> {
     let files = scan.files.iter().filter(|f| file_may_match(spec, &scan, f)).cloned().collect();
-    Ok(SplitSource::new(spec, Box::new(IpcFormat { spec: spec.clone(), scan, files }), job))
+    Ok(SplitSource::open(spec, Box::new(IpcFormat { spec: spec.clone(), scan, files }), job))
 }
 
 struct IpcFormat {
@@ -55,7 +58,12 @@ impl SplitFormat for IpcFormat {
         self.files.iter().enumerate().map(|(i, f)| (i, f.size)).collect()
     }
 
-    fn open(&self, split: usize, layout: &ReadLayout, job: &Arc<JobContext>) -> Result<Box<dyn SplitScan>> {
+    fn open(
+        &self,
+        split: usize,
+        layout: &ReadLayout,
+        job: &Arc<JobContext>,
+    ) -> Result<Box<dyn SplitScan>> {
         let file = self.files[split].clone();
         let (path, name) = (file.path.clone(), file.name.clone());
         let task = IoTask::spawn(&job.env, move || {
@@ -156,7 +164,8 @@ impl SplitScan for IpcScan {
         let (mut batches, batch) = done?;
         self.task = None;
         if self.sources.is_none() {
-            let sources = self.layout.sources(&self.spec.schema, &self.scan, &self.file, &batches.schema)?;
+            let sources =
+                self.layout.sources(&self.spec.schema, &self.scan, &self.file, &batches.schema)?;
             self.sources = Some(sources);
         }
         if let Some(batch) = batch {

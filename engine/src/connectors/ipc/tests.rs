@@ -30,7 +30,8 @@ fn files_and_streams_are_read() {
     (0..2).for_each(|_| writer.write(&batch).unwrap());
     writer.finish().unwrap();
     let stream = dir.path().join("b.arrow");
-    let mut writer = StreamWriter::try_new(File::create(&stream).unwrap(), &batch.schema()).unwrap();
+    let mut writer =
+        StreamWriter::try_new(File::create(&stream).unwrap(), &batch.schema()).unwrap();
     (0..2).for_each(|_| writer.write(&batch).unwrap());
     writer.finish().unwrap();
     for path in [file, stream] {
@@ -45,7 +46,9 @@ fn damaged_files_are_refused_by_name() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.arrow");
     std::fs::write(&path, b"ARROW1\0\0nonsense").unwrap();
-    let Err(Error::User { message, .. }) = read(&path.display().to_string(), &FileOptions::default()) else {
+    let Err(Error::User { message, .. }) =
+        read(&path.display().to_string(), &FileOptions::default())
+    else {
         panic!()
     };
     assert!(message.contains("a.arrow"), "{message}");

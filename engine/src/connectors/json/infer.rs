@@ -69,10 +69,16 @@ fn columns(shape: Shape, file: &FoundFile) -> Result<SchemaRef> {
     Ok(Arc::new(Schema::new(fields)))
 }
 
-fn beginning(file: &FoundFile, compression: Compression, bytes_max: u64) -> Result<(Vec<u8>, bool)> {
+fn beginning(
+    file: &FoundFile,
+    compression: Compression,
+    bytes_max: u64,
+) -> Result<(Vec<u8>, bool)> {
     let read = || -> std::io::Result<Vec<u8>> {
         let mut text = Vec::new();
-        unpacking_reader(File::open(&file.path)?, compression)?.take(bytes_max + 1).read_to_end(&mut text)?;
+        unpacking_reader(File::open(&file.path)?, compression)?
+            .take(bytes_max + 1)
+            .read_to_end(&mut text)?;
         Ok(text)
     };
     let mut text = read().map_err(|e| Error::io(format!("cannot read \"{}\"", file.name), &e))?;
@@ -99,7 +105,9 @@ fn add_all(
         if look {
             match serde_json::from_slice::<Shape>(&text[start..end]) {
                 Ok(object @ Shape::Object(_)) => shape.add(object),
-                Ok(_) if records == 0 => return Err(no_object(file, "its first value is no object")),
+                Ok(_) if records == 0 => {
+                    return Err(no_object(file, "its first value is no object"));
+                }
                 Err(e) if records == 0 => return Err(no_object(file, &e.to_string())),
                 Ok(_) | Err(_) => {}
             }
@@ -138,7 +146,9 @@ impl Shape {
         *self = match (this, other) {
             (Shape::Null, shape) | (shape, Shape::Null) => shape,
             (a, b) if a == b => a,
-            (Shape::Integer, Shape::LongInteger) | (Shape::LongInteger, Shape::Integer) => Shape::LongInteger,
+            (Shape::Integer, Shape::LongInteger) | (Shape::LongInteger, Shape::Integer) => {
+                Shape::LongInteger
+            }
             (Shape::Integer | Shape::LongInteger, Shape::Double)
             | (Shape::Double, Shape::Integer | Shape::LongInteger) => Shape::Double,
             (Shape::List(mut a), Shape::List(b)) => {
@@ -165,7 +175,9 @@ impl Shape {
             Shape::Integer => DataType::Int64,
             Shape::LongInteger => DataType::Decimal128(20, 0),
             Shape::Double => DataType::Float64,
-            Shape::List(item) => DataType::List(Arc::new(Field::new_list_field(item.data_type(), true))),
+            Shape::List(item) => {
+                DataType::List(Arc::new(Field::new_list_field(item.data_type(), true)))
+            }
             // An object without keys has no columns to hold.
             Shape::Object(fields) if fields.is_empty() => DataType::Utf8View,
             Shape::Object(fields) => DataType::Struct(

@@ -42,18 +42,13 @@ impl JsonLayout {
 }
 
 fn next_line(bytes: &[u8], at: usize, last: bool) -> ValueEnd {
-    let mut at = at;
-    loop {
-        while bytes.get(at).is_some_and(|b| b.is_ascii_whitespace()) {
-            at += 1;
-        }
-        let end = memchr::memchr(b'\n', bytes.get(at..).unwrap_or_default()).map(|n| at + n);
-        return match end {
-            Some(end) => ValueEnd::At(at, end),
-            None if !last => ValueEnd::NeedsMore,
-            None if at >= bytes.len() => ValueEnd::Finished,
-            None => ValueEnd::At(at, bytes.len()),
-        };
+    let rest = bytes.get(at..).unwrap_or_default();
+    let start = at + rest.iter().take_while(|b| b.is_ascii_whitespace()).count();
+    match memchr::memchr(b'\n', bytes.get(start..).unwrap_or_default()) {
+        Some(length) => ValueEnd::At(start, start + length),
+        None if !last => ValueEnd::NeedsMore,
+        None if start >= bytes.len() => ValueEnd::Finished,
+        None => ValueEnd::At(start, bytes.len()),
     }
 }
 
@@ -108,7 +103,10 @@ mod tests {
     #[test]
     fn objects_are_told_apart() {
         assert_eq!(all("{\"a\":1}\n\n {\"a\":2}\r\n"), ["{\"a\":1}", "{\"a\":2}\r"]);
-        assert_eq!(all("[{\"a\":\"}\\\"\"},\n {\"b\":[1,{}]}]"), ["{\"a\":\"}\\\"\"}", "{\"b\":[1,{}]}"]);
+        assert_eq!(
+            all("[{\"a\":\"}\\\"\"},\n {\"b\":[1,{}]}]"),
+            ["{\"a\":\"}\\\"\"}", "{\"b\":[1,{}]}"]
+        );
         assert_eq!(all("{\n \"a\": 1\n}\n{\"a\":2}"), ["{\n \"a\": 1\n}", "{\"a\":2}"]);
     }
 }

@@ -19,7 +19,8 @@ use thalweg_runtime::{Error, Result};
 use super::layout::{JsonLayout, ValueEnd};
 use crate::connectors::files::partition_value;
 use crate::connectors::scan::{
-    FileScan, ReadLayout, SplitFormat, SplitProgress, SplitScan, SplitSource, constant, file_may_match,
+    FileScan, ReadLayout, SplitFormat, SplitProgress, SplitScan, SplitSource, constant,
+    file_may_match,
 };
 use crate::connectors::text::{Pieces, Structure, TextBlocks};
 
@@ -39,7 +40,11 @@ pub fn open(spec: &SourceSpec, scan: FileScan, job: &Arc<JobContext>) -> Result<
         (0..pieces.count()).for_each(|piece| splits.push((files.len(), piece)));
         files.push(pieces);
     }
-    Ok(SplitSource::new(spec, Box::new(JsonFormat { spec: spec.clone(), scan, files, splits }), job))
+    Ok(SplitSource::open(
+        spec,
+        Box::new(JsonFormat { spec: spec.clone(), scan, files, splits }),
+        job,
+    ))
 }
 
 struct JsonFormat {
@@ -56,7 +61,12 @@ impl SplitFormat for JsonFormat {
         self.splits.iter().enumerate().map(|(i, split)| (i, bytes(split))).collect()
     }
 
-    fn open(&self, split: usize, layout: &ReadLayout, job: &Arc<JobContext>) -> Result<Box<dyn SplitScan>> {
+    fn open(
+        &self,
+        split: usize,
+        layout: &ReadLayout,
+        job: &Arc<JobContext>,
+    ) -> Result<Box<dyn SplitScan>> {
         let (file, piece) = self.splits[split];
         let pieces = &self.files[file];
         let own = self.spec.schema.fields().len() - self.scan.partition_columns.len();
@@ -163,7 +173,11 @@ impl JsonScan {
 }
 
 /// Decodes objects that lie in a buffer.
-fn decode(schema: &SchemaRef, bytes: &[u8], objects: &[(usize, usize)]) -> Result<RecordBatch, ArrowError> {
+fn decode(
+    schema: &SchemaRef,
+    bytes: &[u8],
+    objects: &[(usize, usize)],
+) -> Result<RecordBatch, ArrowError> {
     let mut decoder: Decoder = ReaderBuilder::new(schema.clone())
         .with_batch_size(objects.len())
         .with_coerce_primitive(true)
@@ -198,10 +212,10 @@ fn nested_as_text(text: &[u8], schema: &Schema) -> Option<Vec<u8>> {
 
 fn write_out(value: &mut Value, data_type: &DataType) {
     match (data_type, value) {
-        (DataType::Utf8View | DataType::Utf8 | DataType::LargeUtf8, value) => {
-            if value.is_object() || value.is_array() {
-                *value = Value::String(value.to_string());
-            }
+        (DataType::Utf8View | DataType::Utf8 | DataType::LargeUtf8, value)
+            if value.is_object() || value.is_array() =>
+        {
+            *value = Value::String(value.to_string());
         }
         (DataType::List(item), Value::Array(items)) => {
             items.iter_mut().for_each(|v| write_out(v, item.data_type()));

@@ -43,7 +43,8 @@ pub fn selected_ranges(
         match selection.and_then(|s| Some((s, page_locations(meta, group, leaf)?))) {
             // What stands before the first page is the dictionary.
             Some((selection, pages)) => {
-                let first = pages.first().and_then(|p| u64::try_from(p.offset).ok()).unwrap_or(start);
+                let first =
+                    pages.first().and_then(|p| u64::try_from(p.offset).ok()).unwrap_or(start);
                 ranges.push(start..first);
                 ranges.extend(selection.scan_ranges(pages));
             }
@@ -55,7 +56,9 @@ pub fn selected_ranges(
     let mut joined: Vec<Range<u64>> = Vec::with_capacity(ranges.len());
     for range in ranges {
         match joined.last_mut() {
-            Some(last) if range.start <= last.end + GAP_BYTES_MAX => last.end = last.end.max(range.end),
+            Some(last) if range.start <= last.end + GAP_BYTES_MAX => {
+                last.end = last.end.max(range.end)
+            }
             _ => joined.push(range),
         }
     }

@@ -125,13 +125,11 @@ impl GroupDecoder {
         let roots: Vec<usize> = delivered.iter().filter_map(|&p| plan.root(p)).collect();
         let reader = guarded(&plan.name, || {
             let mask = ProjectionMask::roots(meta.reader.parquet_schema(), roots);
-            let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(
-                chunks,
-                meta.reader.clone(),
-            )
-            .with_row_groups(vec![group])
-            .with_projection(mask)
-            .with_batch_size(batch_rows);
+            let mut builder =
+                ParquetRecordBatchReaderBuilder::new_with_metadata(chunks, meta.reader.clone())
+                    .with_row_groups(vec![group])
+                    .with_projection(mask)
+                    .with_batch_size(batch_rows);
             if let Some(selection) = selection {
                 builder = builder.with_row_selection(selection);
             }
@@ -144,7 +142,8 @@ impl GroupDecoder {
     pub fn next(&mut self) -> Result<Option<(usize, DecodedColumns)>> {
         let Some(batch) = self.next_record_batch()? else { return Ok(None) };
         let rows = batch.num_rows();
-        let mut columns = DecodedColumns::with_capacity(self.delivered.len() + self.constants.len());
+        let mut columns =
+            DecodedColumns::with_capacity(self.delivered.len() + self.constants.len());
         for (i, &place) in self.delivered.iter().enumerate() {
             let field = self.plan.schema.field(place);
             let column = batch.column(i).clone();

@@ -35,9 +35,8 @@ pub struct ParquetMeta {
 impl ParquetMeta {
     /// Reads and checks a footer. Blocks.
     pub fn load(env: &dyn Environment, path: &Path, name: &str) -> Result<Self> {
-        let file = env
-            .open_file(path)
-            .map_err(|e| Error::io(format!("cannot open \"{name}\""), &e))?;
+        let file =
+            env.open_file(path).map_err(|e| Error::io(format!("cannot open \"{name}\""), &e))?;
         let source = PositionedFile::new(file);
         guarded(name, || {
             let metadata = ParquetMetaDataReader::new()
@@ -50,9 +49,8 @@ impl ParquetMeta {
 
     /// The page indexes of a file, if it has any. Blocks.
     pub fn load_page_index(&self, env: &dyn Environment, path: &Path, name: &str) -> Result<Self> {
-        let file = env
-            .open_file(path)
-            .map_err(|e| Error::io(format!("cannot open \"{name}\""), &e))?;
+        let file =
+            env.open_file(path).map_err(|e| Error::io(format!("cannot open \"{name}\""), &e))?;
         let source = PositionedFile::new(file);
         guarded(name, || {
             let metadata = self.reader.metadata().as_ref().clone();
@@ -159,7 +157,9 @@ pub fn file_error(name: &str, error: ParquetError) -> Error {
         ParquetError::General(what) if what.contains("encrypted") => {
             Error::Unsupported(format!("encrypted Parquet files (\"{name}\")"))
         }
-        ParquetError::General(what) if what.contains("not enabled") || what.contains("unsupported") => {
+        ParquetError::General(what)
+            if what.contains("not enabled") || what.contains("unsupported") =>
+        {
             Error::Unsupported(format!("{} (in the Parquet file \"{name}\")", lower_first(&what)))
         }
         ParquetError::General(what) | ParquetError::EOF(what) | ParquetError::ArrowError(what) => {
@@ -205,7 +205,8 @@ fn decode_schema(plain: &Schema, parquet: &SchemaDescriptor) -> SchemaRef {
 
 /// The type with text and binary as views, at any depth.
 pub fn view_type(t: &DataType) -> DataType {
-    let nested = |f: &Arc<Field>| Arc::new(f.as_ref().clone().with_data_type(view_type(f.data_type())));
+    let nested =
+        |f: &Arc<Field>| Arc::new(f.as_ref().clone().with_data_type(view_type(f.data_type())));
     match t {
         DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
         DataType::Binary | DataType::LargeBinary => DataType::BinaryView,

@@ -80,7 +80,10 @@ fn page_tests(shared: &SharedScan, split: &Split) -> Vec<PageTest> {
         .row_groups()
         .iter()
         .flat_map(|g| g.columns())
-        .map(|c| i64::from(c.column_index_length().unwrap_or(0)) + i64::from(c.offset_index_length().unwrap_or(0)))
+        .map(|c| {
+            i64::from(c.column_index_length().unwrap_or(0))
+                + i64::from(c.offset_index_length().unwrap_or(0))
+        })
         .sum();
     if index_bytes == 0 || u64::try_from(index_bytes).is_ok_and(|b| b > INDEX_BYTES_MAX) {
         return Vec::new();
@@ -98,7 +101,12 @@ fn page_tests(shared: &SharedScan, split: &Split) -> Vec<PageTest> {
 }
 
 /// Root and leaf of a table column; with `same_type` only if the file has it in the table's type.
-fn leaf_of(shared: &SharedScan, split: &Split, column: usize, same_type: bool) -> Option<(usize, usize)> {
+fn leaf_of(
+    shared: &SharedScan,
+    split: &Split,
+    column: usize,
+    same_type: bool,
+) -> Option<(usize, usize)> {
     let place = shared.layout.place(column);
     let ColumnSource::File(root) = split.plan.sources[place] else { return None };
     let file_type = split.plan.meta.reader.schema().field(root).data_type();
@@ -108,7 +116,12 @@ fn leaf_of(shared: &SharedScan, split: &Split, column: usize, same_type: bool) -
     Some((root, split.plan.meta.leaf_of(root)?))
 }
 
-fn look(shared: &SharedScan, split: &Split, blooms: &[BloomTest], pages: &[PageTest]) -> Result<Narrowed> {
+fn look(
+    shared: &SharedScan,
+    split: &Split,
+    blooms: &[BloomTest],
+    pages: &[PageTest],
+) -> Result<Narrowed> {
     let file = &shared.scan.files[split.plan.index];
     let opened = shared.job.env.open_file(&file.path);
     let opened = opened.map_err(|e| Error::io(format!("cannot open \"{}\"", file.name), &e))?;
@@ -130,7 +143,8 @@ fn look(shared: &SharedScan, split: &Split, blooms: &[BloomTest], pages: &[PageT
     let meta = shared.with_page_index(split)?;
     let rows = rows_of(meta.metadata().row_group(split.group)) as usize;
     // Indexes that contradict the footer are left alone.
-    let selection = guarded(&file.name, || select_pages(shared, &meta, split.group, pages)).ok().flatten();
+    let selection =
+        guarded(&file.name, || select_pages(shared, &meta, split.group, pages)).ok().flatten();
     let kept = selection.as_ref().map_or(rows, RowSelection::row_count);
     shared.page_trial(rows, rows - kept.min(rows));
     Ok(Narrowed {
@@ -145,14 +159,18 @@ fn may_contain(bloom: &Sbbf, physical: PhysicalType, value: &ScalarValue) -> boo
         (_, value) if value.is_null() => false,
         (PhysicalType::INT32, ScalarValue::Int8(Some(v))) => bloom.check(&i32::from(*v)),
         (PhysicalType::INT32, ScalarValue::Int16(Some(v))) => bloom.check(&i32::from(*v)),
-        (PhysicalType::INT32, ScalarValue::Int32(Some(v)) | ScalarValue::Date32(Some(v))) => bloom.check(v),
+        (PhysicalType::INT32, ScalarValue::Int32(Some(v)) | ScalarValue::Date32(Some(v))) => {
+            bloom.check(v)
+        }
         (
             PhysicalType::INT64,
             ScalarValue::Int64(Some(v)) | ScalarValue::TimestampMicrosecond(Some(v), _),
         ) => bloom.check(v),
         (
             PhysicalType::BYTE_ARRAY,
-            ScalarValue::Utf8(Some(v)) | ScalarValue::Utf8View(Some(v)) | ScalarValue::LargeUtf8(Some(v)),
+            ScalarValue::Utf8(Some(v))
+            | ScalarValue::Utf8View(Some(v))
+            | ScalarValue::LargeUtf8(Some(v)),
         ) => bloom.check(v.as_bytes()),
         _ => true,
     }
@@ -211,7 +229,8 @@ impl PageBounds {
         to: &DataType,
     ) -> Result<Option<Self>, ParquetError> {
         let metadata = meta.metadata();
-        let (Some(columns), Some(offsets)) = (metadata.column_index(), metadata.offset_index()) else {
+        let (Some(columns), Some(offsets)) = (metadata.column_index(), metadata.offset_index())
+        else {
             return Ok(None);
         };
         let schema = meta.reader.parquet_schema();
@@ -221,7 +240,9 @@ impl PageBounds {
         let root = schema.get_column_root_idx(leaf);
         let field = meta.reader.schema().field(root);
         let converter = StatisticsConverter::from_column_index(leaf, field, schema)?;
-        let Some(rows) = converter.data_page_row_counts(offsets, metadata.row_groups(), [&group])? else {
+        let Some(rows) =
+            converter.data_page_row_counts(offsets, metadata.row_groups(), [&group])?
+        else {
             return Ok(None);
         };
         let cast = |array| cast_with_options(&array, to, &CastOptions::default());
@@ -231,7 +252,8 @@ impl PageBounds {
             nulls: converter.data_page_null_counts(columns, offsets, [&group])?,
         };
         let pages = rows.len();
-        let complete = bounds.min.len() == pages && bounds.max.len() == pages && bounds.nulls.len() == pages;
+        let complete =
+            bounds.min.len() == pages && bounds.max.len() == pages && bounds.nulls.len() == pages;
         Ok(complete.then_some(PageBounds { column, rows, bounds }))
     }
 }
@@ -295,7 +317,11 @@ mod tests {
         let path = dir.path().join("a.parquet");
         let batch = RecordBatch::try_from_iter(vec![
             ("x", Arc::new(Int64Array::from_iter_values(0..1_000)) as _),
-            ("s", Arc::new((0..1_000).map(|i| Some(format!("s{}", i * 2))).collect::<StringArray>()) as _),
+            (
+                "s",
+                Arc::new((0..1_000).map(|i| Some(format!("s{}", i * 2))).collect::<StringArray>())
+                    as _,
+            ),
         ])
         .unwrap();
         let properties = WriterProperties::builder()
@@ -308,7 +334,8 @@ mod tests {
         writer.write(&batch).unwrap();
         writer.close().unwrap();
         let table =
-            FileTable::discover(&[path.display().to_string()], None, &FileOptions::default()).unwrap();
+            FileTable::discover(&[path.display().to_string()], None, &FileOptions::default())
+                .unwrap();
         let filter = Expr::Binary {
             op: BinaryOperator::Eq,
             left: Box::new(Expr::Column(column)),
@@ -317,11 +344,15 @@ mod tests {
         let spec = SourceSpec { filters: vec![filter], ..spec(&table) };
         let scan = FileScan::from_options(&spec.options).unwrap();
         let shared = SharedScan::new(&spec, scan, &job());
-        let NextSplit::Load(file) = shared.next_split(Waker::noop()) else { panic!("a file to load") };
+        let NextSplit::Load(file) = shared.next_split(Waker::noop()) else {
+            panic!("a file to load")
+        };
         let info = &shared.scan.files[file];
         let meta = FileCache::process().parquet(&info.path, info.size, info.mtime_ns).unwrap();
         shared.add_file(file, meta).unwrap();
-        let NextSplit::Split(split) = shared.next_split(Waker::noop()) else { panic!("a row group") };
+        let NextSplit::Split(split) = shared.next_split(Waker::noop()) else {
+            panic!("a row group")
+        };
         look(&shared, &split, &bloom_tests(&shared, &split), &page_tests(&shared, &split)).unwrap()
     }
 

@@ -233,7 +233,8 @@ impl SourceReader for ParquetReader {
             let info = &self.shared.scan.files[file];
             let env = &self.shared.job.env;
             let cache = FileCache::process();
-            let meta = cache.load_parquet(&**env, &info.path, &info.name, info.size, info.mtime_ns)?;
+            let meta =
+                cache.load_parquet(&**env, &info.path, &info.name, info.size, info.mtime_ns)?;
             let split = Split { plan: self.shared.plan(file, meta)?, group };
             let scan = RowGroupScan::start(&self.shared, split, &self.filter, rows);
             self.phase = Phase::Scanning(Box::new(scan));

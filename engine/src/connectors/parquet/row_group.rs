@@ -119,7 +119,8 @@ impl RowGroupScan {
         pages: Option<RowSelection>,
     ) -> Stage {
         let rest = (self.skip > 0).then(|| {
-            let (skipped, rest) = (RowSelector::skip(self.skip), RowSelector::select(self.rows - self.skip));
+            let (skipped, rest) =
+                (RowSelector::skip(self.skip), RowSelector::select(self.rows - self.skip));
             RowSelection::from(vec![skipped, rest])
         });
         self.selection = match (pages, rest) {
@@ -220,7 +221,11 @@ impl RowGroupScan {
         }
     }
 
-    fn step_whole(&mut self, shared: &SharedScan, filter: &mut ScanFilter) -> Result<GroupProgress> {
+    fn step_whole(
+        &mut self,
+        shared: &SharedScan,
+        filter: &mut ScanFilter,
+    ) -> Result<GroupProgress> {
         let Stage::Whole(columns) = &mut self.stage else { return Ok(GroupProgress::Working) };
         let Some((rows, decoded)) = columns.next()? else {
             self.stage = Stage::Finished;
@@ -239,10 +244,18 @@ impl RowGroupScan {
         if filter.is_active() {
             shared.filtered(rows, kept);
         }
-        Ok(if kept == 0 { GroupProgress::Working } else { GroupProgress::Rows(Batch::new(output, kept)) })
+        Ok(if kept == 0 {
+            GroupProgress::Working
+        } else {
+            GroupProgress::Rows(Batch::new(output, kept))
+        })
     }
 
-    fn step_filter(&mut self, shared: &SharedScan, filter: &mut ScanFilter) -> Result<GroupProgress> {
+    fn step_filter(
+        &mut self,
+        shared: &SharedScan,
+        filter: &mut ScanFilter,
+    ) -> Result<GroupProgress> {
         let Stage::Filtering(columns, passed) = &mut self.stage else {
             return Ok(GroupProgress::Working);
         };
@@ -252,16 +265,15 @@ impl RowGroupScan {
             shared.filtered(rows, kept);
             return Ok(GroupProgress::Working);
         }
-        let Stage::Filtering(_, mut passed) = std::mem::replace(&mut self.stage, Stage::Finished) else {
+        let Stage::Filtering(_, mut passed) = std::mem::replace(&mut self.stage, Stage::Finished)
+        else {
             return Ok(GroupProgress::Working);
         };
         let bits = passed.bits.finish();
         if bits.count_set_bits() > 0 {
             passed.join()?;
-            let others: Vec<usize> = needed_output(shared)
-                .into_iter()
-                .filter(|p| !passed.places.contains(p))
-                .collect();
+            let others: Vec<usize> =
+                needed_output(shared).into_iter().filter(|p| !passed.places.contains(p)).collect();
             let passed_rows = RowSelection::from_boolean_buffer(bits);
             let selection = match &self.selection {
                 Some(looked_at) => looked_at.and_then(&passed_rows),
@@ -354,8 +366,15 @@ impl Columns {
             },
         };
         let (plan, selection) = (&split.plan, self.selection.take());
-        let decoder =
-            GroupDecoder::with_footer(plan, meta, split.group, &self.places, chunks, selection, batch_rows)?;
+        let decoder = GroupDecoder::with_footer(
+            plan,
+            meta,
+            split.group,
+            &self.places,
+            chunks,
+            selection,
+            batch_rows,
+        )?;
         self.state = ColumnState::Decoding(Box::new(decoder));
         Ok(true)
     }
@@ -407,7 +426,8 @@ impl Passed {
         self.columns = std::mem::take(&mut self.parts)
             .iter()
             .map(|part| {
-                let arrays: Vec<&dyn arrow::array::Array> = part.iter().map(|a| a.as_ref()).collect();
+                let arrays: Vec<&dyn arrow::array::Array> =
+                    part.iter().map(|a| a.as_ref()).collect();
                 concat(&arrays)
             })
             .collect::<Result<_, _>>()?;

@@ -171,7 +171,8 @@ impl SharedScan {
     /// How a file is read, given its footer.
     pub fn plan(&self, index: usize, meta: Arc<ParquetMeta>) -> Result<Arc<FilePlan>> {
         let file = &self.scan.files[index];
-        let sources = self.layout.sources(&self.spec.schema, &self.scan, file, &meta.table_schema)?;
+        let sources =
+            self.layout.sources(&self.spec.schema, &self.scan, file, &meta.table_schema)?;
         Ok(Arc::new(FilePlan {
             index,
             name: file.name.clone(),

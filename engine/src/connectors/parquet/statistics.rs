@@ -13,8 +13,8 @@ use thalweg_optimizer::physical::Provenance;
 use thalweg_optimizer::{ColumnStatistics, TableStatistics};
 
 use super::meta::ParquetMeta;
-use crate::connectors::scan::prune::{Bounds, BoundsSource, constant_bounds};
 use crate::connectors::scan::ColumnSource;
+use crate::connectors::scan::prune::{Bounds, BoundsSource, constant_bounds};
 
 /// Bounds of some row groups of one file.
 pub struct GroupBounds<'a> {
@@ -32,7 +32,11 @@ impl BoundsSource for GroupBounds<'_> {
     }
 
     fn rows(&self) -> UInt64Array {
-        self.groups.iter().map(|&g| rows_of(self.meta.metadata().row_group(g))).collect::<Vec<_>>().into()
+        self.groups
+            .iter()
+            .map(|&g| rows_of(self.meta.metadata().row_group(g)))
+            .collect::<Vec<_>>()
+            .into()
     }
 
     fn bounds(&self, column: usize) -> Option<Bounds> {
@@ -50,7 +54,12 @@ pub fn rows_of(group: &RowGroupMetaData) -> u64 {
 }
 
 /// Bounds of a root column in some row groups, in the table's type.
-fn column_bounds(meta: &ParquetMeta, root: usize, groups: &[usize], to: &DataType) -> Option<Bounds> {
+fn column_bounds(
+    meta: &ParquetMeta,
+    root: usize,
+    groups: &[usize],
+    to: &DataType,
+) -> Option<Bounds> {
     let leaf = meta.leaf_of(root)?;
     let parquet_schema = meta.reader.parquet_schema();
     let field = meta.reader.schema().field(root);
@@ -65,7 +74,8 @@ fn column_bounds(meta: &ParquetMeta, root: usize, groups: &[usize], to: &DataTyp
     }
     // Old writers compared text and decimals as signed bytes: such bounds are not bounds.
     let physical = parquet_schema.column(leaf).physical_type();
-    let in_bytes = matches!(physical, PhysicalType::BYTE_ARRAY | PhysicalType::FIXED_LEN_BYTE_ARRAY);
+    let in_bytes =
+        matches!(physical, PhysicalType::BYTE_ARRAY | PhysicalType::FIXED_LEN_BYTE_ARRAY);
     let unusable: BooleanArray = chosen()
         .map(|g| {
             let old = g.column(leaf).statistics().is_some_and(|s| s.is_min_max_deprecated());

@@ -71,7 +71,8 @@ fn filters_are_exact_whole_and_late() {
     write_file(&path, 0, 200_000, 20_000);
     let path = path.display().to_string();
     let text = ScalarValue::Utf8View(Some("s3".into()));
-    let cases: Vec<(Vec<Expr>, Box<dyn Fn(i64) -> bool>)> = vec![
+    type Case = (Vec<Expr>, Box<dyn Fn(i64) -> bool>);
+    let cases: Vec<Case> = vec![
         (vec![compare(BinaryOperator::Eq, 1, text)], Box::new(|r| r % 10 != 0 && r % 7 == 3)),
         (
             vec![compare(BinaryOperator::GtEq, 0, ScalarValue::Int64(Some(150_500)))],
@@ -84,7 +85,10 @@ fn filters_are_exact_whole_and_late() {
             ],
             Box::new(|r| r <= 60_000 && r % 10 != 0 && r % 7 == 1),
         ),
-        (vec![compare(BinaryOperator::Eq, 0, ScalarValue::Int64(Some(77_777)))], Box::new(|r| r == 77_777)),
+        (
+            vec![compare(BinaryOperator::Eq, 0, ScalarValue::Int64(Some(77_777)))],
+            Box::new(|r| r == 77_777),
+        ),
         (vec![compare(BinaryOperator::Eq, 0, ScalarValue::Int64(Some(-1)))], Box::new(|_| false)),
     ];
     for (filters, expected) in cases {
@@ -126,12 +130,19 @@ fn files_with_other_columns_are_joined_by_name() {
         writer.write(&batch).unwrap();
         writer.close().unwrap();
     };
-    write("k=1/a.parquet", vec![("x", Arc::new(Int32Array::from(vec![1, 2]))), ("y", Arc::new(BooleanArray::from(vec![true, false])))]);
+    write(
+        "k=1/a.parquet",
+        vec![
+            ("x", Arc::new(Int32Array::from(vec![1, 2]))),
+            ("y", Arc::new(BooleanArray::from(vec![true, false]))),
+        ],
+    );
     write("k=2/b.parquet", vec![("x", Arc::new(Int64Array::from(vec![1 << 40])))]);
     let path = dir.path().display().to_string();
     let batch = read(&path, &FileOptions::default()).unwrap();
     assert_eq!(rows_as_text(&batch), ["1|true|1", "2|false|1", "1099511627776|∅|2"]);
-    let k2 = read_where(&path, vec![compare(BinaryOperator::Eq, 2, ScalarValue::Int64(Some(2)))], 1);
+    let k2 =
+        read_where(&path, vec![compare(BinaryOperator::Eq, 2, ScalarValue::Int64(Some(2)))], 1);
     assert_eq!(rows_as_text(&k2.unwrap()), ["1099511627776|∅|2"]);
 }
 

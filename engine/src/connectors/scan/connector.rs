@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use thalweg_runtime::Result;
 use thalweg_runtime::job::JobContext;
 use thalweg_runtime::source::{Source, SourceConnector, SourceSpec};
-use thalweg_runtime::Result;
 
 use super::FileScan;
 use crate::connectors::files::FileFormat;

@@ -49,7 +49,11 @@ pub struct ScanFilter {
 
 impl ScanFilter {
     /// Compiles the filters of a spec.
-    pub fn new(spec: &SourceSpec, layout: &ReadLayout, functions: &FunctionRegistry) -> Result<Self> {
+    pub fn new(
+        spec: &SourceSpec,
+        layout: &ReadLayout,
+        functions: &FunctionRegistry,
+    ) -> Result<Self> {
         let conjuncts = spec
             .filters
             .iter()
@@ -138,7 +142,12 @@ impl Conjunct {
     }
 
     /// Its own columns, reduced to the rows of a mask if one is given.
-    fn input(&self, mask: Option<&Mask>, rows: usize, column: &dyn Fn(usize) -> ArrayRef) -> Result<Batch> {
+    fn input(
+        &self,
+        mask: Option<&Mask>,
+        rows: usize,
+        column: &dyn Fn(usize) -> ArrayRef,
+    ) -> Result<Batch> {
         let mut columns: Vec<ArrayRef> = self.places.iter().map(|&p| column(p)).collect();
         let Some((bits, kept)) = mask.and_then(|m| Some((m.bits.as_ref()?, m.kept))) else {
             return Ok(Batch::new(columns, rows));
@@ -215,7 +224,9 @@ impl RuntimeConjunct {
         let keys = self.key.compiled.evaluate(&batch)?;
         let matched = filter.may_match(&keys)?;
         if matched.len() != keys.len() {
-            return Err(Error::Internal("a runtime filter answered for another number of rows".into()));
+            return Err(Error::Internal(
+                "a runtime filter answered for another number of rows".into(),
+            ));
         }
         let seen = mask.kept;
         mask.keep_among(&true_bits(&matched));

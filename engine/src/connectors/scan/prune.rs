@@ -81,7 +81,12 @@ pub fn may_lie_between(
         & &compare(BinaryOperator::LtEq, key, greatest, source)
 }
 
-fn comparison(op: BinaryOperator, left: &Expr, right: &Expr, source: &dyn BoundsSource) -> BooleanBuffer {
+fn comparison(
+    op: BinaryOperator,
+    left: &Expr,
+    right: &Expr,
+    source: &dyn BoundsSource,
+) -> BooleanBuffer {
     if let Some(value) = constant(right) {
         return compare(op, left, &value, source);
     }
@@ -99,9 +104,9 @@ fn mirrored(op: BinaryOperator) -> Option<BinaryOperator> {
         LtEq => Some(GtEq),
         Gt => Some(Lt),
         GtEq => Some(LtEq),
-        NotEq | Plus | Minus | Multiply | Divide | Modulo | And | Or | IsDistinctFrom | RegexMatch
-        | RegexIMatch | RegexNotMatch | RegexNotIMatch | BitwiseAnd | BitwiseOr | BitwiseXor
-        | BitwiseShiftRight | BitwiseShiftLeft | StringConcat => None,
+        NotEq | Plus | Minus | Multiply | Divide | Modulo | And | Or | IsDistinctFrom
+        | RegexMatch | RegexIMatch | RegexNotMatch | RegexNotIMatch | BitwiseAnd | BitwiseOr
+        | BitwiseXor | BitwiseShiftRight | BitwiseShiftLeft | StringConcat => None,
     }
 }
 
@@ -114,11 +119,20 @@ fn constant(expr: &Expr) -> Option<ScalarValue> {
     }
 }
 
-fn compare(op: BinaryOperator, key: &Expr, value: &ScalarValue, source: &dyn BoundsSource) -> BooleanBuffer {
+fn compare(
+    op: BinaryOperator,
+    key: &Expr,
+    value: &ScalarValue,
+    source: &dyn BoundsSource,
+) -> BooleanBuffer {
     let all = BooleanBuffer::new_set(source.containers());
     if value.is_null() {
         let null_never_matches = mirrored(op).is_some() && op != BinaryOperator::IsNotDistinctFrom;
-        return if null_never_matches { BooleanBuffer::new_unset(source.containers()) } else { all };
+        return if null_never_matches {
+            BooleanBuffer::new_unset(source.containers())
+        } else {
+            all
+        };
     }
     let Some(bounds) = key_bounds(key, source) else { return all };
     let Ok(value) = value.to_array() else { return all };
@@ -127,11 +141,13 @@ fn compare(op: BinaryOperator, key: &Expr, value: &ScalarValue, source: &dyn Bou
     let floating = min.data_type().is_floating();
     let below = |kernel: Kernel| unknown_matches(kernel(&min, &value));
     // NaN may stand above what the file calls the greatest value.
-    let above = |kernel: Kernel| if floating { all.clone() } else { unknown_matches(kernel(&max, &value)) };
+    let above =
+        |kernel: Kernel| if floating { all.clone() } else { unknown_matches(kernel(&max, &value)) };
     let result = match op {
         BinaryOperator::Eq | BinaryOperator::IsNotDistinctFrom => {
             let is_nan = floating && is_nan(value.get().0);
-            let upper = if is_nan { all.clone() } else { unknown_matches(cmp::gt_eq(&max, &value)) };
+            let upper =
+                if is_nan { all.clone() } else { unknown_matches(cmp::gt_eq(&max, &value)) };
             &below(cmp::lt_eq) & &upper
         }
         BinaryOperator::Lt => below(cmp::lt),
@@ -252,7 +268,9 @@ fn is_test(test: IsTest, expr: &Expr, source: &dyn BoundsSource) -> BooleanBuffe
 
 fn in_list(expr: &Expr, list: &[Expr], source: &dyn BoundsSource) -> BooleanBuffer {
     let all = BooleanBuffer::new_set(source.containers());
-    let Some(mut values) = list.iter().map(constant).collect::<Option<Vec<_>>>() else { return all };
+    let Some(mut values) = list.iter().map(constant).collect::<Option<Vec<_>>>() else {
+        return all;
+    };
     values.retain(|v| !v.is_null());
     if values.len() <= LIST_MAX {
         return values.iter().fold(BooleanBuffer::new_unset(source.containers()), |any, value| {
@@ -263,7 +281,8 @@ fn in_list(expr: &Expr, list: &[Expr], source: &dyn BoundsSource) -> BooleanBuff
     if !comparable || values[0].data_type().is_floating() {
         return all;
     }
-    let by = |a: &&ScalarValue, b: &&ScalarValue| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal);
+    let by =
+        |a: &&ScalarValue, b: &&ScalarValue| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal);
     match (values.iter().min_by(by), values.iter().max_by(by)) {
         (Some(least), Some(greatest)) => may_lie_between(expr, least, greatest, source),
         _ => all,
@@ -274,7 +293,9 @@ fn in_list(expr: &Expr, list: &[Expr], source: &dyn BoundsSource) -> BooleanBuff
 pub fn required_values(predicate: &Expr) -> Option<(usize, Vec<ScalarValue>)> {
     match predicate {
         Expr::Binary { op: BinaryOperator::Eq, left, right } => match (&**left, &**right) {
-            (Expr::Column(c), other) | (other, Expr::Column(c)) => Some((*c, vec![constant(other)?])),
+            (Expr::Column(c), other) | (other, Expr::Column(c)) => {
+                Some((*c, vec![constant(other)?]))
+            }
             _ => None,
         },
         Expr::InList { expr, list, negated: false } if list.len() <= LIST_MAX => match &**expr {

@@ -41,7 +41,12 @@ pub trait SplitFormat: Send + Sync {
     /// The numbers of the splits to read, in order, with the bytes of each.
     fn splits(&self) -> Vec<(usize, u64)>;
     /// Starts on a split; must not block.
-    fn open(&self, split: usize, layout: &ReadLayout, job: &Arc<JobContext>) -> Result<Box<dyn SplitScan>>;
+    fn open(
+        &self,
+        split: usize,
+        layout: &ReadLayout,
+        job: &Arc<JobContext>,
+    ) -> Result<Box<dyn SplitScan>>;
 }
 
 /// The source.
@@ -60,7 +65,11 @@ struct Shared {
 
 impl SplitSource {
     /// A source over all splits of a format.
-    pub fn new(spec: &SourceSpec, format: Box<dyn SplitFormat>, job: &Arc<JobContext>) -> Arc<dyn Source> {
+    pub fn open(
+        spec: &SourceSpec,
+        format: Box<dyn SplitFormat>,
+        job: &Arc<JobContext>,
+    ) -> Arc<dyn Source> {
         let pending: VecDeque<_> = format.splits().into();
         Arc::new(SplitSource(Arc::new(Shared {
             layout: ReadLayout::new(spec),

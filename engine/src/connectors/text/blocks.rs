@@ -47,7 +47,9 @@ impl Block {
     /// The line of the file in which a byte lies, from 1.
     pub fn line_of(&self, position: usize) -> u64 {
         let from = self.counted_from.min(position);
-        self.lines_before + memchr::memchr_iter(b'\n', &self.bytes[from..position]).count() as u64 + 1
+        self.lines_before
+            + memchr::memchr_iter(b'\n', &self.bytes[from..position]).count() as u64
+            + 1
     }
 
     /// Whether all records that belong to the block were taken.
@@ -85,11 +87,20 @@ impl Pieces {
     }
 
     /// The file as one piece.
-    pub fn in_sequence(file: ScanFile, compression: Compression, structure: Structure) -> Arc<Self> {
+    pub fn in_sequence(
+        file: ScanFile,
+        compression: Compression,
+        structure: Structure,
+    ) -> Arc<Self> {
         Pieces::build(file, compression, structure, true)
     }
 
-    fn build(file: ScanFile, compression: Compression, structure: Structure, in_sequence: bool) -> Arc<Self> {
+    fn build(
+        file: ScanFile,
+        compression: Compression,
+        structure: Structure,
+        in_sequence: bool,
+    ) -> Arc<Self> {
         let pieces = if in_sequence { file.size.min(1) } else { file.size.div_ceil(PIECE_BYTES) };
         let count = usize::try_from(pieces).unwrap_or(usize::MAX);
         let state = PiecesState {
@@ -120,16 +131,23 @@ impl Pieces {
 
     /// Quoting and lines before a piece, once all pieces before it are summarised; otherwise the waker is registered,
     /// and pieces that nobody reads are looked through.
-    fn before(self: &Arc<Self>, piece: usize, env: &Arc<dyn Environment>, waker: &Waker) -> Option<(Quoting, u64)> {
+    fn before(
+        self: &Arc<Self>,
+        piece: usize,
+        env: &Arc<dyn Environment>,
+        waker: &Waker,
+    ) -> Option<(Quoting, u64)> {
         let mut missing = Vec::new();
         {
             let mut state = self.state.lock();
             let (mut quoting, mut lines) = (Quoting::FieldStart, 0);
             let known = state.summaries[..piece].iter().all(|summary| {
-                summary.inspect(|s| {
-                    quoting = s.after(quoting);
-                    lines += s.lines;
-                }).is_some()
+                summary
+                    .inspect(|s| {
+                        quoting = s.after(quoting);
+                        lines += s.lines;
+                    })
+                    .is_some()
             });
             if known {
                 return Some((quoting, lines));
@@ -158,7 +176,8 @@ impl Pieces {
         let to = (end + TAIL_BYTES).min(self.file.size);
         let result = self.read_range(env, start - lead, to);
         let summary = result.as_ref().map_or(Summary::default(), |(_, bytes)| {
-            let whole = (lead as usize).min(bytes.len())..((lead + end - start) as usize).min(bytes.len());
+            let whole =
+                (lead as usize).min(bytes.len())..((lead + end - start) as usize).min(bytes.len());
             Summary::of(&self.structure, &bytes[whole])
         });
         let mut state = self.state.lock();
@@ -175,7 +194,12 @@ impl Pieces {
         })
     }
 
-    fn read_range(&self, env: &Arc<dyn Environment>, from: u64, to: u64) -> Result<(Arc<dyn ReadFile>, Vec<u8>)> {
+    fn read_range(
+        &self,
+        env: &Arc<dyn Environment>,
+        from: u64,
+        to: u64,
+    ) -> Result<(Arc<dyn ReadFile>, Vec<u8>)> {
         let context = || format!("cannot read \"{}\"", self.file.name);
         let file = env.open_file(&self.file.path).map_err(|e| Error::io(context(), &e))?;
         let bytes = read_at(&*file, from, to - from).map_err(|e| Error::io(context(), &e))?;
@@ -241,7 +265,8 @@ impl TextBlocks {
                 let packed = pieces.compression;
                 State::Unpacking(IoTask::spawn(env, move || {
                     let context = || format!("cannot read \"{}\"", file.name);
-                    let opened = env_there.open_file(&file.path).map_err(|e| Error::io(context(), &e))?;
+                    let opened =
+                        env_there.open_file(&file.path).map_err(|e| Error::io(context(), &e))?;
                     let sequential = Sequential { file: opened, at: 0 };
                     let reader = unpacking_reader(sequential, packed)
                         .map_err(|e| Error::io(context(), &e))?;
@@ -316,7 +341,8 @@ impl TextBlocks {
         check_encoding(&piece.bytes, self.piece == 0, &self.pieces.file.name)?;
         let at = match self.piece {
             0 => bom_length(&piece.bytes),
-            _ => first_record(&self.pieces.structure, &piece.bytes, quoting).unwrap_or(piece.bytes.len()),
+            _ => first_record(&self.pieces.structure, &piece.bytes, quoting)
+                .unwrap_or(piece.bytes.len()),
         };
         self.block = Block {
             at,
@@ -354,7 +380,10 @@ impl TextBlocks {
         let name = self.pieces.file.name.clone();
         if self.block.bytes.len() - self.block.at.min(self.block.bytes.len()) > RECORD_BYTES_MAX {
             return Err(Error::User {
-                message: format!("a record of \"{name}\" has more than {} MB", RECORD_BYTES_MAX >> 20),
+                message: format!(
+                    "a record of \"{name}\" has more than {} MB",
+                    RECORD_BYTES_MAX >> 20
+                ),
                 detail: Some(format!("it begins in line {}", self.block.line_of(self.block.at))),
                 hint: Some("a quote may not have been closed".into()),
             });
@@ -393,7 +422,9 @@ fn bom_length(bytes: &[u8]) -> usize {
 fn check_encoding(bytes: &[u8], first: bool, name: &str) -> Result<()> {
     let utf16 = bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff");
     if first && utf16 {
-        return Err(Error::Unsupported(format!("text in UTF-16 (\"{name}\"): convert it to UTF-8")));
+        return Err(Error::Unsupported(format!(
+            "text in UTF-16 (\"{name}\"): convert it to UTF-8"
+        )));
     }
     Ok(())
 }

@@ -38,7 +38,8 @@ impl Summary {
         let feeds = memchr::memchr_iter(b'\n', bytes).count();
         let lines = if feeds > 0 { feeds } else { memchr::memchr_iter(b'\r', bytes).count() };
         use Quoting::*;
-        let ends = [FieldStart, Unquoted, Quoted, QuoteInQuoted].map(|s| end_state(structure, bytes, s));
+        let ends =
+            [FieldStart, Unquoted, Quoted, QuoteInQuoted].map(|s| end_state(structure, bytes, s));
         Summary { ends, lines: lines as u64 }
     }
 
@@ -73,7 +74,8 @@ fn end_state(structure: &Structure, bytes: &[u8], start: Quoting) -> Quoting {
                 None => return plain_state(structure, bytes[bytes.len() - 1]),
                 // The quote opens a field only behind a delimiter or line end; else it is a character.
                 Some(n) => {
-                    let opens = n > 0 && plain_state(structure, bytes[at + n - 1]) == Quoting::FieldStart;
+                    let opens =
+                        n > 0 && plain_state(structure, bytes[at + n - 1]) == Quoting::FieldStart;
                     state = if opens { Quoting::Quoted } else { Quoting::Unquoted };
                     at += n + 1;
                 }

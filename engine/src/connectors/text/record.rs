@@ -48,7 +48,13 @@ pub enum RecordEnd {
 
 impl Structure {
     /// Reads the record that begins at `at` and appends its fields. `last` tells that the buffer ends with the file.
-    pub fn record(&self, bytes: &[u8], mut at: usize, last: bool, fields: &mut Vec<Field>) -> RecordEnd {
+    pub fn record(
+        &self,
+        bytes: &[u8],
+        mut at: usize,
+        last: bool,
+        fields: &mut Vec<Field>,
+    ) -> RecordEnd {
         if !self.empty_lines {
             while at < bytes.len() && is_line_end(bytes[at]) {
                 at += 1;
@@ -102,7 +108,8 @@ impl Structure {
             let Some(n) = memchr::memchr(quote, &bytes[from..]) else {
                 // Without its closing quote the field reaches to the end of the file.
                 let field = Field { start: at + 1, end: bytes.len(), quoted: true, escaped: false };
-                let field = if doubled { Field { start: at, escaped: true, ..field } } else { field };
+                let field =
+                    if doubled { Field { start: at, escaped: true, ..field } } else { field };
                 return last.then_some((field, bytes.len()));
             };
             let close = from + n;

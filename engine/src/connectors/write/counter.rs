@@ -20,7 +20,8 @@ pub struct RowCounter {
 impl RowCounter {
     /// A counter at 0.
     pub fn new() -> Self {
-        let counter = RowCounter { id: NEXT_ID.fetch_add(1, Ordering::Relaxed), rows: Arc::default() };
+        let counter =
+            RowCounter { id: NEXT_ID.fetch_add(1, Ordering::Relaxed), rows: Arc::default() };
         let mut counters = COUNTERS.lock();
         counters.retain(|_, rows| rows.strong_count() > 0);
         counters.insert(counter.id, Arc::downgrade(&counter.rows));

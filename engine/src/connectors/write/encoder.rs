@@ -181,11 +181,13 @@ impl TextEncoder {
         let bytes = Bytes::default();
         let packer = match options.compression {
             Compression::None => Packer::Plain(bytes.clone()),
-            Compression::Gzip => {
-                Packer::Gzip(flate2::write::GzEncoder::new(bytes.clone(), flate2::Compression::default()))
-            }
+            Compression::Gzip => Packer::Gzip(flate2::write::GzEncoder::new(
+                bytes.clone(),
+                flate2::Compression::default(),
+            )),
             Compression::Zstd => Packer::Zstd(
-                zstd::Encoder::new(bytes.clone(), 0).map_err(|e| Error::io("cannot compress", &e))?,
+                zstd::Encoder::new(bytes.clone(), 0)
+                    .map_err(|e| Error::io("cannot compress", &e))?,
             ),
         };
         let style = CsvStyle { delimiter: options.delimiter, ..CsvStyle::default() };
@@ -193,8 +195,14 @@ impl TextEncoder {
         if options.format == FileFormat::Csv && options.header {
             write_csv_header(schema.fields().iter().map(|f| f.name().as_str()), style, &mut text);
         }
-        let mut encoder =
-            TextEncoder { format: options.format, style, schema: schema.as_ref().clone(), packer, bytes, text };
+        let mut encoder = TextEncoder {
+            format: options.format,
+            style,
+            schema: schema.as_ref().clone(),
+            packer,
+            bytes,
+            text,
+        };
         encoder.pack()?;
         Ok(encoder)
     }

@@ -6,7 +6,9 @@ use arrow::datatypes::{Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 use thalweg_runtime::{Error, Result};
 
-use crate::connectors::files::{Compression, FileFormat, boolean, format_by_name, one_byte, strip_compression};
+use crate::connectors::files::{
+    Compression, FileFormat, boolean, format_by_name, one_byte, strip_compression,
+};
 
 /// Rows of a Parquet row group when nothing else is said.
 const ROW_GROUP_ROWS: usize = 122_880;
@@ -59,13 +61,23 @@ pub struct FileWriteOptions {
 
 impl FileWriteOptions {
     /// The keys that [`FileWriteOptions::set`] knows.
-    pub const KEYS: [&'static str; 7] =
-        ["format", "compression", "row_group_size", "header", "delimiter", "partition_by", "overwrite"];
+    pub const KEYS: [&'static str; 7] = [
+        "format",
+        "compression",
+        "row_group_size",
+        "header",
+        "delimiter",
+        "partition_by",
+        "overwrite",
+    ];
 
     /// The options for a path; format and compression follow from its name if it tells them.
     pub fn new(path: &str, schema: &SchemaRef) -> Self {
         let path = path.strip_prefix("file://").unwrap_or(path);
-        let name = Path::new(path).file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+        let name = Path::new(path)
+            .file_name()
+            .map(|n| n.to_string_lossy().into_owned())
+            .unwrap_or_default();
         let (compression, _) = strip_compression(&name);
         let tab = name.to_ascii_lowercase().contains(".tsv");
         FileWriteOptions {
@@ -145,7 +157,9 @@ impl FileWriteOptions {
                 let exact = fields.iter().position(|f| f.name() == name);
                 let folded = || fields.iter().position(|f| f.name().eq_ignore_ascii_case(name));
                 exact.or_else(folded).ok_or_else(|| {
-                    Error::user(format!("partition_by names \"{name}\", which is no column of the result"))
+                    Error::user(format!(
+                        "partition_by names \"{name}\", which is no column of the result"
+                    ))
                 })
             })
             .collect()

@@ -117,7 +117,9 @@ fn open(opened: Option<File>, path: &Path) -> Result<File> {
         return Ok(file);
     }
     if let Some(folder) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
-        fs::create_dir_all(folder).map_err(|e| Error::io(format!("cannot create the folder \"{}\"", folder.display()), &e))?;
+        fs::create_dir_all(folder).map_err(|e| {
+            Error::io(format!("cannot create the folder \"{}\"", folder.display()), &e)
+        })?;
     }
     File::create(path).map_err(|e| cannot_write(path, &e))
 }

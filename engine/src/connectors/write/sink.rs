@@ -104,10 +104,16 @@ struct Writing {
 }
 
 impl FileWriter {
-    fn new(options: FileWriteOptions, single: bool, counter: RowCounter, cx: &OperatorContext<'_>) -> Self {
+    fn new(
+        options: FileWriteOptions,
+        single: bool,
+        counter: RowCounter,
+        cx: &OperatorContext<'_>,
+    ) -> Self {
         let input: SchemaRef = Arc::new(options.schema.clone());
         let kept = (0..input.fields().len()).filter(|i| !options.partition_by.contains(i));
-        let written = Arc::new(Schema::new(kept.map(|i| input.field(i).clone()).collect::<Vec<_>>()));
+        let written =
+            Arc::new(Schema::new(kept.map(|i| input.field(i).clone()).collect::<Vec<_>>()));
         FileWriter {
             options,
             single,
@@ -138,7 +144,8 @@ impl FileWriter {
         self.clock += 1;
         if !self.files.contains_key(folder) {
             if self.files.len() >= OPEN_FILES_MAX {
-                let oldest = self.files.iter().min_by_key(|(_, w)| w.used_at).map(|(k, _)| k.clone());
+                let oldest =
+                    self.files.iter().min_by_key(|(_, w)| w.used_at).map(|(k, _)| k.clone());
                 self.close(oldest)?;
             }
             let writing = self.open(folder)?;
@@ -150,8 +157,11 @@ impl FileWriter {
         if self.files.len() > 1 {
             let held: usize = self.files.values().map(|w| w.encoder.held_bytes()).sum();
             if held > HELD_BYTES_MAX {
-                let largest =
-                    self.files.iter().max_by_key(|(_, w)| w.encoder.held_bytes()).map(|(k, _)| k.clone());
+                let largest = self
+                    .files
+                    .iter()
+                    .max_by_key(|(_, w)| w.encoder.held_bytes())
+                    .map(|(k, _)| k.clone());
                 self.close(largest)?;
             }
         }
@@ -167,7 +177,8 @@ impl FileWriter {
     }
 
     fn open(&mut self, folder: &str) -> Result<Writing> {
-        let target = if self.single { PathBuf::from(&self.options.path) } else { self.part_path(folder) };
+        let target =
+            if self.single { PathBuf::from(&self.options.path) } else { self.part_path(folder) };
         let tag = self.options.run ^ self.env.random_u64();
         Ok(Writing {
             encoder: encoder(&self.options, &self.written)?,
@@ -179,8 +190,10 @@ impl FileWriter {
 
     fn part_path(&mut self, folder: &str) -> PathBuf {
         let extension = extension(&self.options);
-        let name =
-            format!("part-{:016x}-{:03}-{:05}{extension}", self.options.run, self.subtask, self.files_made);
+        let name = format!(
+            "part-{:016x}-{:03}-{:05}{extension}",
+            self.options.run, self.subtask, self.files_made
+        );
         self.files_made += 1;
         Path::new(&self.options.path).join(folder).join(name)
     }
@@ -196,14 +209,17 @@ impl FileWriter {
         let names: Vec<String> =
             self.options.partition_by.iter().map(|&i| self.input.field(i).name().clone()).collect();
         let values = keys.iter().map(Values::new).collect::<Result<Vec<_>>>()?;
-        let kept: Vec<usize> =
-            (0..self.input.fields().len()).filter(|i| !self.options.partition_by.contains(i)).collect();
+        let kept: Vec<usize> = (0..self.input.fields().len())
+            .filter(|i| !self.options.partition_by.contains(i))
+            .collect();
         let rows = sorted.project(&kept)?;
         for range in partition(&keys)?.ranges() {
             let folder: Vec<String> = names
                 .iter()
                 .zip(&values)
-                .map(|(name, values)| partition_folder(name, text_of(values, range.start).as_deref()))
+                .map(|(name, values)| {
+                    partition_folder(name, text_of(values, range.start).as_deref())
+                })
                 .collect();
             self.write_to(&folder.join("/"), &rows.slice(range.start, range.len()))?;
         }
@@ -278,7 +294,9 @@ impl SinkWriter for FileWriter {
     fn finish(&mut self, cx: &mut OperatorContext<'_>) -> Result<bool> {
         if !self.ending {
             // A single file, and the first of a folder, exist even without a row, so that they can be read.
-            if self.files.is_empty() && self.closed.is_empty() && self.options.partition_by.is_empty()
+            if self.files.is_empty()
+                && self.closed.is_empty()
+                && self.options.partition_by.is_empty()
                 && (self.single || self.subtask == 0)
             {
                 let writing = self.open("")?;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BinaryViewArray, BooleanArray, Date32Array, Decimal128Array, Float64Array, Int64Array,
-    RecordBatch, StringViewArray, TimestampMicrosecondArray,
+    ArrayRef, BinaryViewArray, BooleanArray, Date32Array, Decimal128Array, Float64Array,
+    Int64Array, RecordBatch, StringViewArray, TimestampMicrosecondArray,
 };
 use thalweg_runtime::Result;
 
@@ -24,7 +24,8 @@ fn sample() -> RecordBatch {
         (
             "z",
             Arc::new(
-                TimestampMicrosecondArray::from(vec![Some(7), None, Some(0)]).with_timezone("+00:00"),
+                TimestampMicrosecondArray::from(vec![Some(7), None, Some(0)])
+                    .with_timezone("+00:00"),
             ),
         ),
         (
@@ -37,7 +38,8 @@ fn sample() -> RecordBatch {
         ),
         ("x", Arc::new(BinaryViewArray::from(vec![Some(&b"\x00\xff"[..]), None, Some(b"")]))),
     ];
-    RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(n, c)| (n, c, true))).unwrap()
+    RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(n, c)| (n, c, true)))
+        .unwrap()
 }
 
 fn options(path: &str, settings: &[(&str, &str)], batch: &RecordBatch) -> FileWriteOptions {
@@ -106,7 +108,11 @@ fn partitions_become_folders_and_columns_again() {
     let mut rows = rows_as_text(&read(&path, &FileOptions::default()).unwrap());
     rows.sort();
     assert_eq!(rows, ["1|a/b", "2|∅", "3|c", "4|a/b"]);
-    let again = write(FILE_SINK, &FileWriteOptions { run: 1, partition_by: vec![], ..options }.to_value(), &[]);
+    let again = write(
+        FILE_SINK,
+        &FileWriteOptions { run: 1, partition_by: vec![], ..options }.to_value(),
+        &[],
+    );
     assert!(again.is_ok(), "a folder that holds folders alone takes files");
 }
 
@@ -119,7 +125,8 @@ fn a_dropped_writer_leaves_nothing() {
     let path = dir.path().join("a.csv").display().to_string();
     let job = job();
     let options = options(&path, &[], &sample()).to_value();
-    let mut writer = with_context(&job, (0, 1), |cx| sinks()[FILE_SINK].writer(&options, cx)).unwrap();
+    let mut writer =
+        with_context(&job, (0, 1), |cx| sinks()[FILE_SINK].writer(&options, cx)).unwrap();
     for _ in 0..40_000 {
         let batch = sample().into();
         with_context(&job, (0, 1), |cx| writer.write(batch, cx)).unwrap();

@@ -24,7 +24,11 @@ impl Default for CsvStyle {
 }
 
 /// Writes a line of column names.
-pub fn write_csv_header<'a>(names: impl IntoIterator<Item = &'a str>, style: CsvStyle, out: &mut Vec<u8>) {
+pub fn write_csv_header<'a>(
+    names: impl IntoIterator<Item = &'a str>,
+    style: CsvStyle,
+    out: &mut Vec<u8>,
+) {
     for (i, name) in names.into_iter().enumerate() {
         if i > 0 {
             out.push(style.delimiter);
@@ -35,7 +39,12 @@ pub fn write_csv_header<'a>(names: impl IntoIterator<Item = &'a str>, style: Csv
 }
 
 /// Writes the rows of columns of equal length, a line each.
-pub fn write_csv_rows(columns: &[ArrayRef], rows: usize, style: CsvStyle, out: &mut Vec<u8>) -> Result<()> {
+pub fn write_csv_rows(
+    columns: &[ArrayRef],
+    rows: usize,
+    style: CsvStyle,
+    out: &mut Vec<u8>,
+) -> Result<()> {
     let columns = columns.iter().map(Values::new).collect::<Result<Vec<_>>>()?;
     let mut text = Vec::new();
     for row in 0..rows {

@@ -72,16 +72,20 @@ pub fn write_json_string(text: &str, out: &mut Vec<u8>) {
 mod tests {
     use std::sync::Arc;
 
-    use arrow::array::{Decimal128Array, Float64Array, Int64Array, ListArray, StringArray, StructArray};
+    use arrow::array::{
+        Decimal128Array, Float64Array, Int64Array, ListArray, StringArray, StructArray,
+    };
     use arrow::datatypes::{DataType, Field, Int64Type};
 
     use super::*;
 
     #[test]
     fn values_keep_their_kind() {
-        let list = ListArray::from_iter_primitive::<Int64Type, _, _>(vec![Some(vec![Some(1), None])]);
+        let list =
+            ListArray::from_iter_primitive::<Int64Type, _, _>(vec![Some(vec![Some(1), None])]);
         let inner: ArrayRef = Arc::new(Int64Array::from(vec![7]));
-        let object = StructArray::from(vec![(Arc::new(Field::new("k", DataType::Int64, true)), inner)]);
+        let object =
+            StructArray::from(vec![(Arc::new(Field::new("k", DataType::Int64, true)), inner)]);
         let decimal = Decimal128Array::from(vec![150]).with_precision_and_scale(10, 2).unwrap();
         let columns: Vec<ArrayRef> = vec![
             Arc::new(StringArray::from(vec!["a\"\\\n\u{1}é"])),

@@ -136,13 +136,20 @@ mod tests {
         assert_eq!(text(|o| write_decimal(12_345, 2, o)), "123.45");
         assert_eq!(text(|o| write_decimal(7, 0, o)), "7");
         assert_eq!(text(|o| write_decimal(7, -2, o)), "700");
-        assert_eq!(text(|o| write_decimal(i128::MAX, 5, o)), "1701411834604692317316873037158841.05727");
-        assert_eq!(text(|o| write_decimal(10_i128.pow(37), 38, o)), format!("0.1{}", "0".repeat(37)));
+        assert_eq!(
+            text(|o| write_decimal(i128::MAX, 5, o)),
+            "1701411834604692317316873037158841.05727"
+        );
+        assert_eq!(
+            text(|o| write_decimal(10_i128.pow(37), 38, o)),
+            format!("0.1{}", "0".repeat(37))
+        );
     }
 
     #[test]
     fn doubles() {
-        let cases = [(1.0, "1.0"), (0.1, "0.1"), (1e300, "1e300"), (-0.0, "-0.0"), (f64::NAN, "NaN")];
+        let cases =
+            [(1.0, "1.0"), (0.1, "0.1"), (1e300, "1e300"), (-0.0, "-0.0"), (f64::NAN, "NaN")];
         for (value, expected) in cases {
             assert_eq!(text(|o| write_double(value, o)), expected);
         }

@@ -90,7 +90,11 @@ fn write_duration(nanos: u64, out: &mut Vec<u8>) {
     const SECOND: u64 = 1_000_000_000;
     let seconds = nanos / SECOND;
     let hours = seconds / 3_600;
-    if hours < 100 { write_padded(hours, 2, out) } else { write_unsigned(hours, out) }
+    if hours < 100 {
+        write_padded(hours, 2, out)
+    } else {
+        write_unsigned(hours, out)
+    }
     out.push(b':');
     write_padded(seconds / 60 % 60, 2, out);
     out.push(b':');
@@ -111,14 +115,20 @@ mod tests {
     #[test]
     fn points_in_time() {
         assert_eq!(text(|o| write_date(-1, o)), "1969-12-31");
-        assert_eq!(text(|o| write_timestamp(-1, 1_000_000, false, o)), "1969-12-31 23:59:59.999999");
+        assert_eq!(
+            text(|o| write_timestamp(-1, 1_000_000, false, o)),
+            "1969-12-31 23:59:59.999999"
+        );
         assert_eq!(text(|o| write_timestamp(1_500, 1_000, true, o)), "1970-01-01 00:00:01.5+00");
         assert_eq!(text(|o| write_time(3_661_000_000, 1_000_000, o)), "01:01:01");
     }
 
     #[test]
     fn intervals() {
-        assert_eq!(text(|o| write_interval(14, -3, 3_600_000_000_000, o)), "1 year 2 mons -3 days 01:00:00");
+        assert_eq!(
+            text(|o| write_interval(14, -3, 3_600_000_000_000, o)),
+            "1 year 2 mons -3 days 01:00:00"
+        );
         assert_eq!(text(|o| write_interval(0, 0, 0, o)), "00:00:00");
         assert_eq!(text(|o| write_interval(0, 1, -1_500_000_000, o)), "1 day -00:00:01.5");
     }

@@ -36,13 +36,25 @@ enum Kind {
     Text(StringViewArray),
     Binary(BinaryViewArray),
     Date(Int64Array),
-    Timestamp { ticks: Int64Array, per_second: i64, utc: bool },
-    Time { ticks: Int64Array, per_second: i64 },
+    Timestamp {
+        ticks: Int64Array,
+        per_second: i64,
+        utc: bool,
+    },
+    Time {
+        ticks: Int64Array,
+        per_second: i64,
+    },
     Interval(IntervalMonthDayNanoArray),
     /// Offsets into the items.
     List(Vec<usize>, Vec<usize>, Box<Values>),
     Struct(Vec<(String, Values)>),
-    Map { starts: Vec<usize>, ends: Vec<usize>, keys: Box<Values>, values: Box<Values> },
+    Map {
+        starts: Vec<usize>,
+        ends: Vec<usize>,
+        keys: Box<Values>,
+        values: Box<Values>,
+    },
     /// Types that are rare: Arrow's own text form.
     Other(ArrayRef),
 }
@@ -62,7 +74,11 @@ impl Values {
     /// Whether the text form of a value may need quoting in delimited text.
     pub(super) fn is_free_text(&self) -> bool {
         match &self.kind {
-            Kind::Text(_) | Kind::List(..) | Kind::Struct(_) | Kind::Map { .. } | Kind::Other(_) => true,
+            Kind::Text(_)
+            | Kind::List(..)
+            | Kind::Struct(_)
+            | Kind::Map { .. }
+            | Kind::Other(_) => true,
             Kind::Null
             | Kind::Boolean(_)
             | Kind::Integer(_)
@@ -85,7 +101,9 @@ impl Values {
         }
         match &self.kind {
             Kind::Null => {}
-            Kind::Boolean(a) => out.extend_from_slice(if a.value(row) { b"true" } else { b"false" }),
+            Kind::Boolean(a) => {
+                out.extend_from_slice(if a.value(row) { b"true" } else { b"false" })
+            }
             Kind::Integer(a) => write_integer(a.value(row), out),
             Kind::Unsigned(a) => write_unsigned(a.value(row), out),
             Kind::Real(a) => write_real(a.value(row), out),
@@ -123,7 +141,9 @@ impl Values {
             Kind::Real(a) if a.value(row).is_finite() => self.write_text(row, out),
             Kind::Text(a) => write_json_string(a.value(row), out),
             Kind::List(starts, ends, items) => {
-                write_sequence((b'[', b']'), starts[row]..ends[row], out, |i, out| items.write_json(i, out));
+                write_sequence((b'[', b']'), starts[row]..ends[row], out, |i, out| {
+                    items.write_json(i, out)
+                });
             }
             Kind::Struct(fields) => {
                 write_sequence((b'{', b'}'), 0..fields.len(), out, |i, out| {
@@ -210,11 +230,16 @@ fn kind_of(array: &ArrayRef) -> Result<Kind> {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
             Kind::Text(cast(array, &DataType::Utf8View)?.as_string_view().clone())
         }
-        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
+        DataType::Binary
+        | DataType::LargeBinary
+        | DataType::BinaryView
+        | DataType::FixedSizeBinary(_) => {
             Kind::Binary(cast(array, &DataType::BinaryView)?.as_binary_view().clone())
         }
         DataType::Date32 => Kind::Date(integers(&cast(array, &DataType::Int32)?)?),
-        DataType::Date64 => Kind::Timestamp { ticks: integers(array)?, per_second: 1_000, utc: false },
+        DataType::Date64 => {
+            Kind::Timestamp { ticks: integers(array)?, per_second: 1_000, utc: false }
+        }
         DataType::Timestamp(unit, zone) => Kind::Timestamp {
             ticks: integers(array)?,
             per_second: ticks_per_second(*unit),
@@ -263,7 +288,9 @@ fn nested_kind(array: &ArrayRef) -> Result<Kind> {
             let columns = array.as_struct().columns();
             let named = fields.iter().zip(columns);
             Kind::Struct(
-                named.map(|(f, c)| Ok((f.name().clone(), Values::new(c)?))).collect::<Result<_>>()?,
+                named
+                    .map(|(f, c)| Ok((f.name().clone(), Values::new(c)?)))
+                    .collect::<Result<_>>()?,
             )
         }
         DataType::Map(..) => {
