@@ -1,5 +1,6 @@
 //! The program as users and scripts call it: arguments, streams, exit statuses.
 
+#[cfg(test)]
 mod command;
 
 use command::{Thalweg, script};

@@ -11,7 +11,8 @@ use thalweg::api::{JoinType, col, lit};
 use thalweg::{Error, Session};
 
 fn numbers(session: &Session, sql: &str) -> Vec<i64> {
-    let batches = block_on(async { session.sql(sql).await?.collect().await }).unwrap();
+    let batches =
+        block_on(async { session.sql(sql).await?.collect().await }).expect("the query runs");
     batches.iter().flat_map(first_column).collect()
 }
 
@@ -21,7 +22,7 @@ fn first_column(batch: &RecordBatch) -> Vec<i64> {
 
 fn batch(name: &str, values: Vec<i64>) -> RecordBatch {
     let column: ArrayRef = Arc::new(Int64Array::from(values));
-    RecordBatch::try_from_iter([(name, column)]).unwrap()
+    RecordBatch::try_from_iter([(name, column)]).expect("one column makes a batch")
 }
 
 #[test]
