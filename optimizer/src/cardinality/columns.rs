@@ -38,6 +38,8 @@ pub(crate) struct ColumnEstimate {
     pub width: f64,
     /// All values with their shares of the rows, if the column is made of few constants; else empty.
     pub constants: Vec<(ScalarValue, f64)>,
+    /// The mean of a sum or a count of positive numbers, whose bounds are not known.
+    pub mean: Option<f64>,
 }
 
 impl ColumnEstimate {
@@ -101,6 +103,7 @@ impl ColumnEstimate {
         self.counted &= other.counted;
         self.min = self.min.zip(other.min).map(|(a, b)| a.min(b));
         self.max = self.max.zip(other.max).map(|(a, b)| a.max(b));
+        self.mean = self.mean.zip(other.mean).map(|(a, b)| a * own + b * others);
         self.null_fraction = self.null_fraction * own + other.null_fraction * others;
         self.width = self.width.max(other.width);
         self.base_rows = all;
@@ -177,6 +180,33 @@ impl Estimator {
         kept.min(rows).max(1.0)
     }
 
+    /// The facts of the result of an aggregate function over one column, or over whole rows; groups have `size` rows.
+    /// Sums and counts of positive numbers have a mean; means and extremes stay within the bounds of the column.
+    pub fn set_aggregated(
+        &mut self,
+        id: ColumnId,
+        function: &str,
+        arg: Option<ColumnId>,
+        size: f64,
+    ) {
+        let bounds = arg.and_then(|arg| {
+            let column = self.column(arg);
+            column.min.zip(column.max)
+        });
+        let mut estimate = self.column(id).clone();
+        match (function, bounds) {
+            ("count", _) => estimate.mean = Some(size),
+            ("sum", Some((min, max))) if min >= 0.0 => {
+                estimate.mean = Some((min + max) / 2.0 * size).filter(|mean| *mean > 0.0);
+            }
+            ("avg" | "min" | "max", Some((min, max))) => {
+                (estimate.min, estimate.max) = (Some(min), Some(max));
+            }
+            _ => return,
+        }
+        self.set(id, estimate);
+    }
+
     /// Bytes of one row of these columns.
     pub fn row_width(&self, columns: &[ColumnId]) -> f64 {
         columns.iter().map(|&id| self.column(id).width).sum()
@@ -215,6 +245,7 @@ fn from_statistics(info: &ColumnInfo, statistics: &ColumnStatistics, rows: f64) 
         max,
         width,
         constants: Vec::new(),
+        mean: None,
     }
 }
 

@@ -13,6 +13,7 @@ mod selectivity;
 
 pub(crate) use columns::{ColumnEstimate, Estimator};
 pub(crate) use joins::{JoinEstimate, KeyPart};
+pub(crate) use selectivity::column_of;
 
 use std::collections::BTreeSet;
 

@@ -235,6 +235,13 @@ fn combine(mut shares: Vec<f64>) -> f64 {
 
 fn interval_share(column: &ColumnEstimate, interval: Interval) -> f64 {
     let (Some(min), Some(max)) = (column.min, column.max) else {
+        // Sums and counts of groups are skewed: most are small, few are large.
+        let beyond = |value: f64, mean: f64| (-value.max(0.0) / mean).exp();
+        if let Some(mean) = column.mean {
+            let low = interval.low.map_or(1.0, |low| beyond(low, mean));
+            let high = interval.high.map_or(0.0, |high| beyond(high, mean));
+            return (low - high).clamp(0.001, 1.0);
+        }
         return match (interval.low, interval.high) {
             (Some(_), Some(_)) => CONDITION * 0.6,
             (Some(low), None) if low <= 0.0 => POSITIVE,
@@ -312,7 +319,7 @@ pub(super) fn same_value(a: &ScalarValue, b: &ScalarValue) -> bool {
 }
 
 /// A column, possibly cast.
-fn column_of(expr: &Expr) -> Option<ColumnId> {
+pub(crate) fn column_of(expr: &Expr) -> Option<ColumnId> {
     match expr {
         Expr::Column(column) => ColumnId::from_column(column),
         Expr::Cast(cast) => column_of(&cast.expr),

@@ -3,7 +3,7 @@
 //! Requests: rows of a group meet. A spread on a subset of the keys will do; else rows are sent by their keys, or each
 //! subtask aggregates first and only the states are sent. Without keys everything meets in one subtask.
 
-use crate::cardinality::Logical;
+use crate::cardinality::{Logical, column_of};
 use crate::error::Result;
 use crate::physical::{AggregateCall, AggregatePhase, ColumnId, Parallelism, ShipStrategy};
 use crate::properties::{InterestingProperties, RequestedPartitioning};
@@ -82,6 +82,9 @@ impl Search<'_> {
         for call in &spec.aggregates {
             let info = self.columns.get(call.output).clone();
             self.estimator.set_computed(&info, rows);
+            let arg = call.args.first().and_then(column_of);
+            let size = input.rows / rows.max(1.0);
+            self.estimator.set_aggregated(call.output, call.function.name(), arg, size);
         }
         let provenance = if keys.is_empty() {
             crate::physical::Provenance::Exact

@@ -50,3 +50,16 @@ fn keys_of_different_relations_are_not_one_composite_key() {
     let rows = rows_of(&plan, |node| matches!(node.op, PhysicalOp::HashJoin { .. }));
     assert!((1e6..1e7).contains(&rows), "{rows}\n{}", text(&plan));
 }
+
+#[test]
+fn large_groups_are_rare() {
+    let filtered = |condition: &str| {
+        let plan = plan(&format!("select sale from item group by sale having {condition}"));
+        rows_of(&plan, |node| matches!(node.op, PhysicalOp::Filter { .. }))
+    };
+    // Four items a sale: nearly all have more than none, few more than twenty.
+    assert!(filtered("count(*) > 0") > 1_400_000.0);
+    assert!(filtered("count(*) > 20") < 50_000.0);
+    // A mean stays within the bounds of what it is made of.
+    assert!(filtered("avg(vendor) > 9000") < 300_000.0);
+}
