@@ -102,7 +102,12 @@ impl Batch {
             None => mask.iter().filter(|v| *v == Some(true)).count(),
         };
         let kinds = self.kinds.as_ref().map(|kinds| {
-            kinds.iter().zip(mask.iter()).filter(|(_, m)| *m == Some(true)).map(|(k, _)| *k).collect()
+            kinds
+                .iter()
+                .zip(mask.iter())
+                .filter(|(_, m)| *m == Some(true))
+                .map(|(k, _)| *k)
+                .collect()
         });
         Ok(Batch { columns, rows, selection: None, kinds, ingest_time_us: self.ingest_time_us })
     }
@@ -140,7 +145,9 @@ impl Batch {
     pub fn data_bytes(&self) -> usize {
         self.columns
             .iter()
-            .map(|c| c.to_data().get_slice_memory_size().unwrap_or_else(|_| c.get_array_memory_size()))
+            .map(|c| {
+                c.to_data().get_slice_memory_size().unwrap_or_else(|_| c.get_array_memory_size())
+            })
             .sum()
     }
 

@@ -27,7 +27,11 @@ pub trait Table: Any + Send + Sync + fmt::Debug {
     }
     /// The share of rows that pass filters over the table's columns by position, found from bounds and on a small
     /// sample. Blocks for the sample's first read. A filter that fails on the sample counts as not measured.
-    fn selectivity(&self, _filters: &[Expr], _functions: &FunctionRegistry) -> Option<MeasuredShare> {
+    fn selectivity(
+        &self,
+        _filters: &[Expr],
+        _functions: &FunctionRegistry,
+    ) -> Option<MeasuredShare> {
         None
     }
     /// Keys that the table declares.
@@ -50,7 +54,10 @@ impl EngineTable {
     }
 
     /// Wraps a table with the values of columns that an INSERT leaves out, by column name.
-    pub fn with_defaults(table: Arc<dyn Table>, defaults: Arc<HashMap<String, LogicalExpr>>) -> Arc<Self> {
+    pub fn with_defaults(
+        table: Arc<dyn Table>,
+        defaults: Arc<HashMap<String, LogicalExpr>>,
+    ) -> Arc<Self> {
         let schema = table.schema();
         Arc::new(EngineTable { table, schema, defaults })
     }

@@ -2,10 +2,10 @@
 //!
 //! Files in Parquet, CSV, JSON and Arrow IPC, tables in memory, and the writers for both.
 
-mod csv;
-pub mod files;
 #[cfg(test)]
 mod corpora;
+mod csv;
+pub mod files;
 mod ipc;
 mod json;
 pub mod memory;
@@ -22,9 +22,9 @@ use std::sync::Arc;
 
 pub use files::{FileFormat, FileOptions, FileTable};
 pub use memory::MemoryTable;
-pub use write::{FILE_SINK, FileWriteOptions, RowCounter};
 use thalweg_runtime::sink::SinkConnector;
 use thalweg_runtime::source::SourceConnector;
+pub use write::{FILE_SINK, FileWriteOptions, RowCounter};
 
 /// The connectors that read, by name.
 pub fn sources() -> HashMap<String, Arc<dyn SourceConnector>> {

@@ -15,8 +15,8 @@ use thalweg_runtime::operators::sort_aggregate::SortAggregateSpec;
 use thalweg_runtime::operators::sort_key_spec::SortKeySpec;
 use thalweg_runtime::{Error, Result};
 
-use super::expr::Scope;
 use super::Lowering;
+use super::expr::Scope;
 use super::fragment::{Fragment, exchange_mode};
 
 impl Lowering<'_> {
@@ -48,7 +48,8 @@ impl Lowering<'_> {
     fn final_aggregate(&mut self, node: &PhysicalNode) -> Result<Fragment> {
         let channel = &node.inputs[0];
         let partial_node = &channel.node;
-        let PhysicalOp::HashAggregate { group_by, grouping_sets, aggregates, .. } = &partial_node.op
+        let PhysicalOp::HashAggregate { group_by, grouping_sets, aggregates, .. } =
+            &partial_node.op
         else {
             return Err(Error::Internal("a final aggregate without its partial one".into()));
         };
@@ -69,11 +70,14 @@ impl Lowering<'_> {
                 // Pages know their partition; the keys are for batches, which do not come here.
                 graph::ShipStrategy::Hash { keys: Vec::new(), types: Vec::new() }
             }
-            ShipStrategy::Forward if partial.parallelism == parallelism => graph::ShipStrategy::Forward,
+            ShipStrategy::Forward if partial.parallelism == parallelism => {
+                graph::ShipStrategy::Forward
+            }
             _ if parallelism == 1 => graph::ShipStrategy::Singleton,
             other => return Err(Error::Internal(format!("partial states shipped by {other:?}"))),
         };
-        let PhysicalOp::HashAggregate { group_by: final_keys, aggregates: final_calls, .. } = &node.op
+        let PhysicalOp::HashAggregate { group_by: final_keys, aggregates: final_calls, .. } =
+            &node.op
         else {
             return Err(Error::Internal("not a hash aggregate".into()));
         };
@@ -105,7 +109,8 @@ impl Lowering<'_> {
         let (columns, parallelism) = (groups.columns.clone(), groups.parallelism);
         let mut scope = self.scope(&columns)?;
         let keys: Vec<_> = keys.iter().map(|key| key.expr()).collect();
-        let ship = graph::ShipStrategy::Hash { keys: scope.lower_all(&keys)?, types: scope.types() };
+        let ship =
+            graph::ShipStrategy::Hash { keys: scope.lower_all(&keys)?, types: scope.types() };
         let vertex = self.close(groups, "final aggregate");
         let edge = (vertex, ship, graph::ExchangeMode::Pipelined);
         let mut fragment = self.reading(vec![edge], parallelism, columns);
@@ -175,7 +180,9 @@ fn output_of(
     aggregates: &[AggregateCall],
 ) -> Vec<ColumnId> {
     let keys = group_by.iter().map(|(id, _)| *id);
-    keys.chain(grouping_sets.map(|s| s.id_column)).chain(aggregates.iter().map(|a| a.output)).collect()
+    keys.chain(grouping_sets.map(|s| s.id_column))
+        .chain(aggregates.iter().map(|a| a.output))
+        .collect()
 }
 
 fn runtime_phase(phase: AggregatePhase) -> hash_aggregate::AggregatePhase {

@@ -194,12 +194,8 @@ impl Lowering<'_> {
             ShipStrategy::Merge(order) => {
                 let inputs = producer.parallelism;
                 let keys = self.sort_keys(&order.0, &columns)?;
-                let spec = MergeSpec {
-                    input: producer.types(self.columns),
-                    keys,
-                    inputs,
-                    fetch: None,
-                };
+                let spec =
+                    MergeSpec { input: producer.types(self.columns), keys, inputs, fetch: None };
                 let vertex = self.close(producer, "ordered");
                 let edge = (vertex, graph::ShipStrategy::Merge, mode);
                 let mut fragment = self.reading(vec![edge], 1, columns);

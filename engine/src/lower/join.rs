@@ -3,7 +3,7 @@
 use datafusion_common::JoinType;
 use datafusion_expr::Expr as LogicalExpr;
 use thalweg_optimizer::physical::{
-    ColumnId, ExchangeMode, PhysicalNode, PhysicalOp, ShipStrategy, Side,
+    Channel, ColumnId, ExchangeMode, PhysicalNode, PhysicalOp, ShipStrategy, Side,
 };
 use thalweg_runtime::operators::OperatorSpec;
 use thalweg_runtime::operators::assert_single_row::AssertSingleRowSpec;
@@ -19,7 +19,15 @@ use super::fragment::{Fragment, exchange_mode};
 impl Lowering<'_> {
     pub(super) fn hash_join(&mut self, node: &PhysicalNode) -> Result<Fragment> {
         let PhysicalOp::HashJoin {
-            join_type, build, on, filter, null_equal, null_aware, mark, runtime_filters, ..
+            join_type,
+            build,
+            on,
+            filter,
+            null_equal,
+            null_aware,
+            mark,
+            runtime_filters,
+            ..
         } = &node.op
         else {
             return Err(Error::Internal("not a hash join".into()));
@@ -173,8 +181,11 @@ impl Lowering<'_> {
         };
         let parallel = self.parallelism(node) > 1;
         let partitioned = parallel && !null_aware && build_channel.ship != ShipStrategy::Broadcast;
-        let build_side = if partitioned || build_channel.mode == ExchangeMode::Blocking {
+        let build_side = if partitioned {
             self.channel(build_channel, node)?
+        } else if build_channel.mode == ExchangeMode::Blocking {
+            // All subtasks fill the one build, so each row goes to one of them, not to all.
+            self.channel(&Channel { ship: ShipStrategy::Rebalance, ..build_channel.clone() }, node)?
         } else {
             self.node(&build_channel.node)?
         };

@@ -23,7 +23,11 @@ pub struct WorkTable {
 impl Lowering<'_> {
     pub(super) fn recursive_cte(&mut self, node: &PhysicalNode) -> Result<Fragment> {
         let PhysicalOp::RecursiveCte {
-            work_table, distinct, static_columns, recursive_columns, ..
+            work_table,
+            distinct,
+            static_columns,
+            recursive_columns,
+            ..
         } = &node.op
         else {
             return Err(Error::Internal("not a recursive query".into()));

@@ -23,8 +23,15 @@ use crate::catalog::EngineTable;
 
 impl Lowering<'_> {
     pub(super) fn scan(&mut self, node: &PhysicalNode) -> Result<Fragment> {
-        let PhysicalOp::Scan { source, table, columns, filter_columns, filters, fetch, runtime_filters } =
-            &node.op
+        let PhysicalOp::Scan {
+            source,
+            table,
+            columns,
+            filter_columns,
+            filters,
+            fetch,
+            runtime_filters,
+        } = &node.op
         else {
             return Err(Error::Internal("not a scan".into()));
         };
@@ -115,7 +122,11 @@ impl Lowering<'_> {
         fragment
     }
 
-    pub(super) fn filter(&mut self, node: &PhysicalNode, predicate: &LogicalExpr) -> Result<Fragment> {
+    pub(super) fn filter(
+        &mut self,
+        node: &PhysicalNode,
+        predicate: &LogicalExpr,
+    ) -> Result<Fragment> {
         let mut fragment = self.input(node)?;
         let mut scope = self.scope(&fragment.columns)?;
         let spec = FilterSpec {

@@ -26,7 +26,9 @@ impl Lowering<'_> {
             fragment.project(columns, self.columns, node.id)?;
             let ship = match (&channel.ship, fragment.parallelism == parallelism) {
                 (_, true) => graph::ShipStrategy::Forward,
-                (ShipStrategy::Singleton, false) if parallelism == 1 => graph::ShipStrategy::Singleton,
+                (ShipStrategy::Singleton, false) if parallelism == 1 => {
+                    graph::ShipStrategy::Singleton
+                }
                 (_, false) if parallelism == 1 => graph::ShipStrategy::Singleton,
                 (_, false) => graph::ShipStrategy::Rebalance,
             };
@@ -39,7 +41,9 @@ impl Lowering<'_> {
         let spec = UnionSpec { inputs: inputs.len() };
         let mut fragment = self.reading(inputs, parallelism, node.output.clone());
         fragment.push(node.id, OperatorSpec::Union(spec));
-        debug_assert!(node.inputs.iter().all(|c| c.mode != ExchangeMode::Blocking || c.reason.is_some()));
+        debug_assert!(
+            node.inputs.iter().all(|c| c.mode != ExchangeMode::Blocking || c.reason.is_some())
+        );
         Ok(fragment)
     }
 

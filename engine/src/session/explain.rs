@@ -88,6 +88,9 @@ async fn measure(
     Ok(actuals(execution.job()))
 }
 
+/// Operators whose rows go elsewhere than to the next operator.
+const WITHOUT_OUTPUT: [&str; 4] = ["HashJoinBuild", "IterationTail", "NestedLoopBuild", "Sink"];
+
 /// The counters of each plan node. Of several operators that come from one node, the last one's rows are the node's.
 fn actuals(job: &JobHandle) -> HashMap<u32, Actual> {
     let mut nodes: HashMap<u32, (usize, Actual)> = HashMap::new();
@@ -95,7 +98,7 @@ fn actuals(job: &JobHandle) -> HashMap<u32, Actual> {
         let read = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
         let metrics = &report.metrics;
         let (position, actual) = nodes.entry(report.plan_node).or_default();
-        if *position <= report.position {
+        if *position <= report.position && !WITHOUT_OUTPUT.contains(&report.name) {
             *position = report.position;
             actual.rows = read(&metrics.rows_out);
         }

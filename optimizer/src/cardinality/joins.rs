@@ -11,7 +11,13 @@ use crate::cardinality::defaults::{ANTI_FLOOR, COVERING_SHARE};
 use crate::physical::ColumnId;
 
 /// Key pairs that connect the same two relations.
-pub(crate) type KeyPart = Vec<(ColumnId, ColumnId)>;
+#[derive(Debug, Clone)]
+pub(crate) struct KeyPart {
+    /// Left and right columns.
+    pub keys: Vec<(ColumnId, ColumnId)>,
+    /// Rows of the left and of the right relation: a fan-out by other joins adds no values.
+    pub rows: (f64, f64),
+}
 
 /// The sizes a join is estimated and costed with.
 #[derive(Debug, Clone, Copy)]
@@ -68,7 +74,8 @@ impl Estimator {
     fn key_values_of(&self, parts: &[KeyPart], left: f64, right: f64) -> (f64, f64, f64) {
         let (mut dl, mut dr, mut domain) = (1.0, 1.0, 1.0);
         for part in parts {
-            let (l, r, d) = self.composite(part, left, right);
+            let (l, r, d) =
+                self.composite(&part.keys, left.min(part.rows.0), right.min(part.rows.1));
             dl *= l;
             dr *= r;
             domain *= d;

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use datafusion_common::JoinType;
 
-use crate::cardinality::Logical;
+use crate::cardinality::{KeyPart, Logical};
 use crate::cost::Cost;
 use crate::joins::PairConsumer;
 use crate::joins::graph::{Edge, JoinGraph};
@@ -184,7 +184,7 @@ impl<'a, 's> BlockSearch<'a, 's> {
                 }
             }
         }
-        let parts = self.graph.key_parts(&keys);
+        let parts = self.key_parts(&keys);
         let estimate =
             self.search.estimator.join(first.op, &parts, &filter, l.logical.rows, r.logical.rows);
         let left_keys = keys.iter().map(|pair| pair.0).collect();
@@ -199,6 +199,16 @@ impl<'a, 's> BlockSearch<'a, 's> {
             mark: first.mark,
             estimate,
         }
+    }
+
+    /// Key pairs by the relations they connect, with the sizes of these.
+    pub fn key_parts(&self, keys: &[(ColumnId, ColumnId)]) -> Vec<KeyPart> {
+        let rows = |set: RelSet| match set.len() {
+            1 => self.memo.group(set).logical.rows,
+            _ => f64::INFINITY,
+        };
+        let parts = self.graph.key_parts(keys).into_iter();
+        parts.map(|((l, r), keys)| KeyPart { keys, rows: (rows(l), rows(r)) }).collect()
     }
 
     fn joined_logical(&self, pair: &Pair, left: RelSet, right: RelSet) -> Logical {

@@ -9,7 +9,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use datafusion_common::JoinType;
 use datafusion_expr::Expr;
 
-use crate::cardinality::KeyPart;
 use crate::joins::conflicts::find_conflicts;
 use crate::joins::relset::{MAX_RELATIONS, RelSet};
 use crate::physical::ColumnId;
@@ -116,13 +115,16 @@ impl JoinGraph {
     }
 
     /// Key pairs by the relations they connect.
-    pub fn key_parts(&self, keys: &[(ColumnId, ColumnId)]) -> Vec<KeyPart> {
-        let mut parts: BTreeMap<(RelSet, RelSet), KeyPart> = BTreeMap::new();
+    pub fn key_parts(
+        &self,
+        keys: &[(ColumnId, ColumnId)],
+    ) -> BTreeMap<(RelSet, RelSet), Vec<(ColumnId, ColumnId)>> {
+        let mut parts: BTreeMap<_, Vec<(ColumnId, ColumnId)>> = BTreeMap::new();
         let source = |column: ColumnId| self.relations_of(&[column].into());
         for &(left, right) in keys {
             parts.entry((source(left), source(right))).or_default().push((left, right));
         }
-        parts.into_values().collect()
+        parts
     }
 
     /// Properties that operators outside a set could use: what the block is asked for, and the keys of edges that

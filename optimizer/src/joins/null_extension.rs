@@ -42,7 +42,7 @@ impl BlockSearch<'_, '_> {
             true => edge.on.clone(),
             false => edge.on.iter().map(|&(left, right)| (right, left)).collect(),
         };
-        let keys = self.graph.key_parts(&keys);
+        let keys = self.key_parts(&keys);
         let anti = JoinType::LeftAnti;
         let unmatched = self.search.estimator.join(anti, &keys, &edge.filter, own, other).rows;
         let share = (unmatched / own.max(1.0)).clamp(0.0, 1.0);

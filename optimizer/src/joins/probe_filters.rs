@@ -131,7 +131,7 @@ impl BlockSearch<'_, '_> {
             if swap { (right, left) } else { (left, right) }
         };
         let keys: Vec<_> = pair.keys.iter().map(turned).collect();
-        let keys = self.graph.key_parts(&keys);
+        let keys = self.key_parts(&keys);
         if keys.is_empty() {
             return 1.0;
         }

@@ -63,3 +63,14 @@ fn large_groups_are_rare() {
     // A mean stays within the bounds of what it is made of.
     assert!(filtered("avg(vendor) > 9000") < 300_000.0);
 }
+
+#[test]
+fn a_fan_out_adds_no_values_of_a_key() {
+    // Whatever pair comes first: 1,000 vendors of one country have a hundredth of the items' vendors.
+    let sql = "select count(*) from item i, vendor v, customer c
+         where i.vendor = v.id and v.country = 3 and c.id > v.id and c.id = i.product";
+    let plan = plan(sql);
+    let join = |node: &PhysicalNode| matches!(node.op, PhysicalOp::HashJoin { .. });
+    let rows = rows_of(&plan, join);
+    assert!((50_000.0..500_000.0).contains(&rows), "{rows}\n{}", text(&plan));
+}

@@ -47,7 +47,8 @@ struct ChannelState {
 impl InputGate {
     /// A gate over a queue; `channels[p]` is the number of producers of port p.
     pub fn new(queue: Arc<InputQueue>, channels: &[usize]) -> Self {
-        let channel = ChannelState { watermark: i64::MIN, idle: false, ended: false, in_superstep: true };
+        let channel =
+            ChannelState { watermark: i64::MIN, idle: false, ended: false, in_superstep: true };
         InputGate {
             queue,
             ports: channels

@@ -92,8 +92,7 @@ impl ResultPartition {
                     step.number += 1;
                 }
                 if let Shipping::Hash(partitioner) = &mut self.shipping {
-                    partitioner
-                        .flush(|t, b| pending.push_back((t, StreamElement::Batch(b))))?;
+                    partitioner.flush(|t, b| pending.push_back((t, StreamElement::Batch(b))))?;
                 }
                 (0..targets).for_each(|t| pending.push_back((t, control.clone())));
             }

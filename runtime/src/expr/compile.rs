@@ -215,10 +215,8 @@ impl Compiler<'_> {
 
     fn in_list(&self, expr: &Expr, list: &[Expr], negated: bool) -> Built {
         let built = self.canonical(self.build(expr)?)?;
-        let list = list
-            .iter()
-            .map(|e| self.canonical(self.build(e)?))
-            .collect::<Result<Vec<_>>>()?;
+        let list =
+            list.iter().map(|e| self.canonical(self.build(e)?)).collect::<Result<Vec<_>>>()?;
         Ok(expressions::in_list(built, list, &negated, self.schema)?)
     }
 
@@ -238,10 +236,7 @@ impl BinaryOperator {
     /// Whether the operator compares its sides.
     pub fn compares(self) -> bool {
         use BinaryOperator::*;
-        matches!(
-            self,
-            Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom
-        )
+        matches!(self, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
     }
 }
 
@@ -264,9 +259,31 @@ macro_rules! operators {
     };
 }
 operators!(
-    Eq, NotEq, Lt, LtEq, Gt, GtEq, Plus, Minus, Multiply, Divide, Modulo, And, Or, IsDistinctFrom,
-    IsNotDistinctFrom, RegexMatch, RegexIMatch, RegexNotMatch, RegexNotIMatch, BitwiseAnd,
-    BitwiseOr, BitwiseXor, BitwiseShiftRight, BitwiseShiftLeft, StringConcat
+    Eq,
+    NotEq,
+    Lt,
+    LtEq,
+    Gt,
+    GtEq,
+    Plus,
+    Minus,
+    Multiply,
+    Divide,
+    Modulo,
+    And,
+    Or,
+    IsDistinctFrom,
+    IsNotDistinctFrom,
+    RegexMatch,
+    RegexIMatch,
+    RegexNotMatch,
+    RegexNotIMatch,
+    BitwiseAnd,
+    BitwiseOr,
+    BitwiseXor,
+    BitwiseShiftRight,
+    BitwiseShiftLeft,
+    StringConcat
 );
 
 /// A schema of nullable columns with these types, named by position.
@@ -305,7 +322,8 @@ mod tests {
     #[test]
     fn decimal_arithmetic_agrees_with_arrow() {
         use arrow::compute::kernels::numeric;
-        let shapes = [((15, 2), (15, 2)), ((20, 4), (12, 0)), ((5, 3), (30, 1)), ((38, 2), (38, 2))];
+        let shapes =
+            [((15, 2), (15, 2)), ((20, 4), (12, 0)), ((5, 3), (30, 1)), ((38, 2), (38, 2))];
         for ((p1, s1), (p2, s2)) in shapes {
             let a = decimals(vec![Some(12345), None, Some(-7), Some(0)], p1, s1);
             let b = decimals(vec![Some(-99), Some(5), None, Some(12)], p2, s2);

@@ -74,7 +74,8 @@ impl DecimalArithmetic {
                 (1, 1)
             }
             DecimalOperator::Add | DecimalOperator::Subtract => {
-                let (lift1, lift2) = (i16::from(scale) - i16::from(s1), i16::from(scale) - i16::from(s2));
+                let (lift1, lift2) =
+                    (i16::from(scale) - i16::from(s1), i16::from(scale) - i16::from(s2));
                 if lift1 < 0 || lift2 < 0 {
                     return Ok(None);
                 }
@@ -99,12 +100,12 @@ impl DecimalArithmetic {
             (DecimalOperator::Multiply, false, _) => zip(left, right, rows, i128::wrapping_mul),
             (DecimalOperator::Add, _, (1, 1)) => zip(left, right, rows, i128::wrapping_add),
             (DecimalOperator::Subtract, _, (1, 1)) => zip(left, right, rows, i128::wrapping_sub),
-            (DecimalOperator::Add, _, _) => zip(left, right, rows, |a, b| {
-                a.wrapping_mul(f).wrapping_add(b.wrapping_mul(g))
-            }),
-            (DecimalOperator::Subtract, _, _) => zip(left, right, rows, |a, b| {
-                a.wrapping_mul(f).wrapping_sub(b.wrapping_mul(g))
-            }),
+            (DecimalOperator::Add, _, _) => {
+                zip(left, right, rows, |a, b| a.wrapping_mul(f).wrapping_add(b.wrapping_mul(g)))
+            }
+            (DecimalOperator::Subtract, _, _) => {
+                zip(left, right, rows, |a, b| a.wrapping_mul(f).wrapping_sub(b.wrapping_mul(g)))
+            }
         }
     }
 }

@@ -105,7 +105,11 @@ impl JobContext {
     }
 
     /// The source of a scan vertex, opened by whichever subtask comes first.
-    pub fn source(self: &Arc<Self>, vertex: VertexId, spec: &SourceSpec) -> Result<Arc<dyn Source>> {
+    pub fn source(
+        self: &Arc<Self>,
+        vertex: VertexId,
+        spec: &SourceSpec,
+    ) -> Result<Arc<dyn Source>> {
         let mut opened = self.opened.lock();
         if let Some(source) = opened.get(&vertex) {
             return Ok(source.clone());

@@ -31,7 +31,8 @@ impl JobManager {
     /// Starts a job.
     pub fn submit(&self, graph: JobGraph, options: JobOptions) -> Result<JobHandle> {
         let job = self.next_job.fetch_add(1, Ordering::Relaxed);
-        let tasks_left = graph.vertices.iter().map(|v| v.parallelism).sum();
+        // The submission counts like a task, so that a short job is not over before its handle is there.
+        let tasks_left = graph.vertices.iter().map(|v| v.parallelism).sum::<usize>() + 1;
         let state = Arc::new(JobState {
             job,
             tasks: self.tasks.clone(),
@@ -40,15 +41,17 @@ impl JobManager {
         });
         let reported = state.clone();
         let report: Report = Arc::new(move |message| reported.take_report(message));
-        let chains = graph.vertices.iter().map(|v| {
-            v.chain.iter().map(|c| (c.plan_node, c.spec.name())).collect::<Vec<_>>()
-        });
+        let chains = graph
+            .vertices
+            .iter()
+            .map(|v| v.chain.iter().map(|c| (c.plan_node, c.spec.name())).collect::<Vec<_>>());
         let chains = chains.collect();
         self.tasks.handle(Message::Deploy { job, graph, options }, &report)?;
         let deployed = self
             .tasks
             .job(job)
             .ok_or_else(|| Error::Internal("a deployed job is not known".into()))?;
+        state.one_ended(None);
         Ok(JobHandle { state, report, deployed, chains })
     }
 }
@@ -74,6 +77,11 @@ impl JobState {
             Message::TaskFailed { error, .. } => Some(error),
             Message::Deploy { .. } | Message::Cancel { .. } => return,
         };
+        self.one_ended(error);
+    }
+
+    /// One of those that the job waits for has ended.
+    fn one_ended(&self, error: Option<Error>) {
         let mut progress = self.progress.lock();
         progress.tasks_left -= 1;
         let cancel = error.is_some() && progress.error.is_none();
@@ -142,8 +150,7 @@ impl JobHandle {
             if let Some(result) = JobState::result(&progress) {
                 return result;
             }
-            let timed_out =
-                self.state.ended.wait_for(&mut progress, WATCH_INTERVAL).timed_out();
+            let timed_out = self.state.ended.wait_for(&mut progress, WATCH_INTERVAL).timed_out();
             if timed_out && let Some(graph) = watchdog.look() {
                 progress.error.get_or_insert(Error::Internal(graph));
                 drop(progress);
@@ -175,7 +182,13 @@ impl JobHandle {
             for (position, (plan_node, name)) in chain.iter().enumerate() {
                 let vertex = VertexId(v as u32);
                 let metrics = self.deployed.context.metrics(vertex, position);
-                reports.push(OperatorReport { plan_node: *plan_node, name, vertex, position, metrics });
+                reports.push(OperatorReport {
+                    plan_node: *plan_node,
+                    name,
+                    vertex,
+                    position,
+                    metrics,
+                });
             }
         }
         reports

@@ -199,7 +199,7 @@ impl<'a> Deployment<'a> {
                 ResultPartition::new(
                     Shipping::Hash(HashPartitioner::new(keys, consumers, rows)),
                     all(subtask).map(|(c, channel)| target(c, edge.port, channel)).collect(),
-                role,
+                    role,
                 )
             }
         })

@@ -22,8 +22,6 @@ macro_rules! plain {
     )* };
 }
 
-plain!(
-    u8, u16, u32, u64, u128, i8, i16, i32, i64, i128, i256, f32, f64
-);
+plain!(u8, u16, u32, u64, u128, i8, i16, i32, i64, i128, i256, f32, f64);
 plain!(AtomicU8, AtomicU32, AtomicU64);
 plain!([u64; 2], [u64; 4], [u32; 2], [u32; 4]);

@@ -59,9 +59,7 @@ impl Holder {
         if self.revoke.load(Ordering::Relaxed) != 0 {
             // Whatever a holder returns counts as an answer to the request.
             let rest = |asked: usize| Some(asked.saturating_sub(bytes));
-            let answered = self
-                .revoke
-                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, rest);
+            let answered = self.revoke.fetch_update(Ordering::Relaxed, Ordering::Relaxed, rest);
             debug_assert!(answered.is_ok(), "the update always yields a value");
         }
     }
@@ -213,16 +211,10 @@ mod tests {
         first.try_grow(100).unwrap();
         second.try_resize(50).unwrap();
         let segment = second.allocate(5000).unwrap();
-        assert_eq!(
-            (first.size(), second.size(), first.total()),
-            (100, 50, 150 + 8192)
-        );
+        assert_eq!((first.size(), second.size(), first.total()), (100, 50, 150 + 8192));
         drop(second);
         drop(segment);
-        assert_eq!(
-            (first.total(), first.peak(), manager.used()),
-            (100, 150 + 8192, 100)
-        );
+        assert_eq!((first.total(), first.peak(), manager.used()), (100, 150 + 8192, 100));
         first.try_resize(30).unwrap();
         assert_eq!(manager.used(), 30);
         first.shrink(1000);

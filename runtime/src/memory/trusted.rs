@@ -30,19 +30,13 @@ impl TrustedViews {
             } else {
                 BinaryViewArray::try_new(views, self.buffers.clone(), self.nulls.clone()).err()
             };
-            assert!(
-                checked.is_none(),
-                "row pages held broken views: {checked:?}"
-            );
+            assert!(checked.is_none(), "row pages held broken views: {checked:?}");
         }
     }
 }
 
 /// A string view array.
-#[expect(
-    unsafe_code,
-    reason = "skips the validation of what was validated before"
-)]
+#[expect(unsafe_code, reason = "skips the validation of what was validated before")]
 pub(crate) fn trusted_string_views(parts: TrustedViews) -> ArrayRef {
     parts.debug_check(true);
     let views = ScalarBuffer::from(parts.views);
@@ -51,10 +45,7 @@ pub(crate) fn trusted_string_views(parts: TrustedViews) -> ArrayRef {
 }
 
 /// A binary view array.
-#[expect(
-    unsafe_code,
-    reason = "skips the validation of what was validated before"
-)]
+#[expect(unsafe_code, reason = "skips the validation of what was validated before")]
 pub(crate) fn trusted_binary_views(parts: TrustedViews) -> ArrayRef {
     parts.debug_check(false);
     let views = ScalarBuffer::from(parts.views);
@@ -77,10 +68,7 @@ pub(crate) struct TrustedOffsets {
 }
 
 /// A string or binary array with offsets.
-#[expect(
-    unsafe_code,
-    reason = "skips the validation of what was validated before"
-)]
+#[expect(unsafe_code, reason = "skips the validation of what was validated before")]
 pub(crate) fn trusted_offset_bytes(parts: TrustedOffsets) -> ArrayRef {
     let builder = ArrayData::builder(parts.data_type)
         .len(parts.len)
@@ -92,10 +80,7 @@ pub(crate) fn trusted_offset_bytes(parts: TrustedOffsets) -> ArrayRef {
     let data = unsafe { builder.build_unchecked() };
     if cfg!(debug_assertions) {
         let checked = data.validate_full();
-        assert!(
-            checked.is_ok(),
-            "row pages held broken strings: {checked:?}"
-        );
+        assert!(checked.is_ok(), "row pages held broken strings: {checked:?}");
     }
     make_array(data)
 }

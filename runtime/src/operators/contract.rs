@@ -113,8 +113,12 @@ pub trait Operator: Send {
     /// Called once before anything else, on the task's thread.
     fn open(&mut self, cx: &mut OperatorContext<'_>) -> Result<()>;
     /// Takes one element of a port; heavy work is left to `step`.
-    fn push(&mut self, port: PortId, element: StreamElement, cx: &mut OperatorContext<'_>)
-    -> Result<()>;
+    fn push(
+        &mut self,
+        port: PortId,
+        element: StreamElement,
+        cx: &mut OperatorContext<'_>,
+    ) -> Result<()>;
     /// Does at most a batch of work.
     fn step(&mut self, cx: &mut OperatorContext<'_>) -> Result<Output>;
     /// Event time came to `watermark`, the minimum over the inputs.
@@ -131,7 +135,8 @@ pub trait Operator: Send {
     /// Gives back about `bytes` of memory if it can; answers how much it gave.
     fn revoke(&mut self, bytes: usize, cx: &mut OperatorContext<'_>) -> Result<usize>;
     /// A frozen view of the state at a barrier.
-    fn snapshot(&mut self, id: CheckpointId, cx: &mut OperatorContext<'_>) -> Result<StateSnapshot>;
+    fn snapshot(&mut self, id: CheckpointId, cx: &mut OperatorContext<'_>)
+    -> Result<StateSnapshot>;
     /// Takes over a state that `snapshot` gave; called after `open` and before any input.
     fn restore(&mut self, snapshot: StateSnapshot, cx: &mut OperatorContext<'_>) -> Result<()>;
     /// The checkpoint is durable.
@@ -190,7 +195,10 @@ macro_rules! stateless_operator {
         ) -> $crate::Result<()> {
             Ok(())
         }
-        fn checkpoint_complete(&mut self, _id: $crate::element::CheckpointId) -> $crate::Result<()> {
+        fn checkpoint_complete(
+            &mut self,
+            _id: $crate::element::CheckpointId,
+        ) -> $crate::Result<()> {
             Ok(())
         }
         fn checkpoint_aborted(&mut self, _id: $crate::element::CheckpointId) -> $crate::Result<()> {

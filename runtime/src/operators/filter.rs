@@ -74,7 +74,12 @@ impl Operator for Filter {
         Ok(())
     }
 
-    fn push(&mut self, _port: PortId, element: StreamElement, _cx: &mut OperatorContext<'_>) -> Result<()> {
+    fn push(
+        &mut self,
+        _port: PortId,
+        element: StreamElement,
+        _cx: &mut OperatorContext<'_>,
+    ) -> Result<()> {
         match element {
             StreamElement::Batch(batch) => {
                 self.phase = Phase::Running { input: Some(batch), flush: false }
@@ -117,7 +122,12 @@ impl Operator for Filter {
         Ok(())
     }
 
-    fn on_timer(&mut self, _domain: TimeDomain, _time_us: i64, _cx: &mut OperatorContext<'_>) -> Result<()> {
+    fn on_timer(
+        &mut self,
+        _domain: TimeDomain,
+        _time_us: i64,
+        _cx: &mut OperatorContext<'_>,
+    ) -> Result<()> {
         Ok(())
     }
 
@@ -131,7 +141,11 @@ impl Operator for Filter {
         Ok(0)
     }
 
-    fn snapshot(&mut self, _id: CheckpointId, _cx: &mut OperatorContext<'_>) -> Result<StateSnapshot> {
+    fn snapshot(
+        &mut self,
+        _id: CheckpointId,
+        _cx: &mut OperatorContext<'_>,
+    ) -> Result<StateSnapshot> {
         StateSnapshot::of_batches(self.gathered.pending(), &self.types)
     }
 

@@ -57,10 +57,13 @@ pub struct Driver {
 
 impl Driver {
     /// Builds and opens the operator as the only subtask of its vertex.
-    pub fn new(spec: &OperatorSpec, job: &Arc<JobContext>, interruptions: Interruptions) -> Result<Self> {
+    pub fn new(
+        spec: &OperatorSpec,
+        job: &Arc<JobContext>,
+        interruptions: Interruptions,
+    ) -> Result<Self> {
         let operator = spec.build(job)?;
-        let mut driver =
-            Driver { spec: spec.clone(), operator, job: job.clone(), interruptions };
+        let mut driver = Driver { spec: spec.clone(), operator, job: job.clone(), interruptions };
         driver.call(|operator, cx| operator.open(cx))?;
         Ok(driver)
     }
@@ -100,7 +103,9 @@ impl Driver {
     pub fn run(&mut self, inputs: Vec<Vec<StreamElement>>) -> Result<Vec<StreamElement>> {
         let mut inputs: Vec<_> = inputs
             .into_iter()
-            .map(|port| port.into_iter().chain([StreamElement::End]).collect::<Vec<_>>().into_iter())
+            .map(|port| {
+                port.into_iter().chain([StreamElement::End]).collect::<Vec<_>>().into_iter()
+            })
             .collect();
         let mut out = Vec::new();
         let mut passing = None;

@@ -97,7 +97,12 @@ impl Operator for IterationHead {
         Ok(())
     }
 
-    fn push(&mut self, port: PortId, element: StreamElement, _cx: &mut OperatorContext<'_>) -> Result<()> {
+    fn push(
+        &mut self,
+        port: PortId,
+        element: StreamElement,
+        _cx: &mut OperatorContext<'_>,
+    ) -> Result<()> {
         match element {
             StreamElement::Batch(batch) => {
                 let batch = self.unseen(batch)?;
@@ -143,7 +148,12 @@ impl Operator for IterationHead {
         Ok(())
     }
 
-    fn on_timer(&mut self, _domain: TimeDomain, _time_us: i64, _cx: &mut OperatorContext<'_>) -> Result<()> {
+    fn on_timer(
+        &mut self,
+        _domain: TimeDomain,
+        _time_us: i64,
+        _cx: &mut OperatorContext<'_>,
+    ) -> Result<()> {
         Ok(())
     }
 
@@ -156,7 +166,11 @@ impl Operator for IterationHead {
         Ok(0)
     }
 
-    fn snapshot(&mut self, _id: CheckpointId, _cx: &mut OperatorContext<'_>) -> Result<StateSnapshot> {
+    fn snapshot(
+        &mut self,
+        _id: CheckpointId,
+        _cx: &mut OperatorContext<'_>,
+    ) -> Result<StateSnapshot> {
         let state = HeadState {
             phase: self.phase as u8,
             outgoing: StateSnapshot::of_batches(self.outgoing.make_contiguous(), &self.types)?,
@@ -230,7 +244,12 @@ impl Operator for IterationTail {
         Ok(())
     }
 
-    fn push(&mut self, _port: PortId, element: StreamElement, _cx: &mut OperatorContext<'_>) -> Result<()> {
+    fn push(
+        &mut self,
+        _port: PortId,
+        element: StreamElement,
+        _cx: &mut OperatorContext<'_>,
+    ) -> Result<()> {
         match element {
             StreamElement::Batch(batch) => self.input = Some(batch),
             StreamElement::End => self.ended = true,
@@ -272,7 +291,12 @@ mod tests {
     }
 
     /// Sends `initial` and, after the end of superstep n, `sets[n]`; gives what each superstep sent.
-    fn iterate(distinct: bool, initial: &[i64], sets: &[&[i64]], how: Interruptions) -> Vec<Vec<i64>> {
+    fn iterate(
+        distinct: bool,
+        initial: &[i64],
+        sets: &[&[i64]],
+        how: Interruptions,
+    ) -> Vec<Vec<i64>> {
         let spec = IterationHeadSpec { types: vec![DataType::Int64], distinct };
         let job = harness::context(1024);
         let spec = OperatorSpec::IterationHead(spec);

@@ -47,7 +47,12 @@ impl Operator for Limit {
         Ok(())
     }
 
-    fn push(&mut self, _port: PortId, element: StreamElement, _cx: &mut OperatorContext<'_>) -> Result<()> {
+    fn push(
+        &mut self,
+        _port: PortId,
+        element: StreamElement,
+        _cx: &mut OperatorContext<'_>,
+    ) -> Result<()> {
         match element {
             StreamElement::Batch(batch) => self.input = Some(batch),
             StreamElement::End => self.ended = true,
@@ -72,7 +77,12 @@ impl Operator for Limit {
         Ok(())
     }
 
-    fn on_timer(&mut self, _domain: TimeDomain, _time_us: i64, _cx: &mut OperatorContext<'_>) -> Result<()> {
+    fn on_timer(
+        &mut self,
+        _domain: TimeDomain,
+        _time_us: i64,
+        _cx: &mut OperatorContext<'_>,
+    ) -> Result<()> {
         Ok(())
     }
 
@@ -84,7 +94,11 @@ impl Operator for Limit {
         Ok(0)
     }
 
-    fn snapshot(&mut self, _id: CheckpointId, _cx: &mut OperatorContext<'_>) -> Result<StateSnapshot> {
+    fn snapshot(
+        &mut self,
+        _id: CheckpointId,
+        _cx: &mut OperatorContext<'_>,
+    ) -> Result<StateSnapshot> {
         let mut bytes = self.skip.to_le_bytes().to_vec();
         if let Some(fetch) = self.fetch {
             bytes.extend(fetch.to_le_bytes());
@@ -93,9 +107,10 @@ impl Operator for Limit {
     }
 
     fn restore(&mut self, snapshot: StateSnapshot, _cx: &mut OperatorContext<'_>) -> Result<()> {
-        let mut counts = snapshot.bytes.chunks_exact(8).map(|c| {
-            u64::from_le_bytes(c.try_into().expect("a chunk has eight bytes"))
-        });
+        let mut counts = snapshot
+            .bytes
+            .chunks_exact(8)
+            .map(|c| u64::from_le_bytes(c.try_into().expect("a chunk has eight bytes")));
         self.skip = counts.next().ok_or_else(|| Error::Internal("an empty snapshot".into()))?;
         self.fetch = counts.next();
         Ok(())

@@ -17,11 +17,11 @@ pub use spec::OperatorSpec;
 
 pub mod assert_single_row;
 pub mod filter;
-pub mod hash_aggregate;
 #[cfg(test)]
 pub(crate) mod harness;
-pub mod iteration;
+pub mod hash_aggregate;
 pub mod hash_join;
+pub mod iteration;
 pub mod join_kind;
 #[cfg(test)]
 pub(crate) mod join_model;
@@ -34,8 +34,8 @@ pub mod project;
 pub mod sink;
 pub mod sort;
 pub mod sort_aggregate;
-pub mod sort_merge_join;
 pub mod sort_key_spec;
+pub mod sort_merge_join;
 pub mod source_scan;
 pub mod top_n;
 pub mod union;

@@ -38,7 +38,12 @@ impl Operator for Sink {
         Ok(())
     }
 
-    fn push(&mut self, _port: PortId, element: StreamElement, _cx: &mut OperatorContext<'_>) -> Result<()> {
+    fn push(
+        &mut self,
+        _port: PortId,
+        element: StreamElement,
+        _cx: &mut OperatorContext<'_>,
+    ) -> Result<()> {
         match element {
             StreamElement::Batch(batch) => self.input = Some(batch),
             StreamElement::End => self.ended = true,

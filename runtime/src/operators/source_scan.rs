@@ -37,7 +37,12 @@ impl Operator for SourceScan {
         Ok(())
     }
 
-    fn push(&mut self, _port: PortId, element: StreamElement, _cx: &mut OperatorContext<'_>) -> Result<()> {
+    fn push(
+        &mut self,
+        _port: PortId,
+        element: StreamElement,
+        _cx: &mut OperatorContext<'_>,
+    ) -> Result<()> {
         Err(Error::Internal(format!("a scan has no input, but got {element:?}")))
     }
 
@@ -46,7 +51,9 @@ impl Operator for SourceScan {
             cx.check_cancelled()?;
             return Ok(match self.reader()?.step(cx)? {
                 SourceOutput::Batch(batch) if batch.num_rows() == 0 => continue,
-                SourceOutput::Batch(batch) => Output::Element(PortId(0), StreamElement::Batch(batch)),
+                SourceOutput::Batch(batch) => {
+                    Output::Element(PortId(0), StreamElement::Batch(batch))
+                }
                 SourceOutput::Continue => continue,
                 SourceOutput::Wait(reason) => Output::Wait(reason),
                 SourceOutput::Finished => Output::Finished,
@@ -58,7 +65,12 @@ impl Operator for SourceScan {
         Ok(())
     }
 
-    fn on_timer(&mut self, _domain: TimeDomain, _time_us: i64, _cx: &mut OperatorContext<'_>) -> Result<()> {
+    fn on_timer(
+        &mut self,
+        _domain: TimeDomain,
+        _time_us: i64,
+        _cx: &mut OperatorContext<'_>,
+    ) -> Result<()> {
         Ok(())
     }
 
@@ -70,7 +82,11 @@ impl Operator for SourceScan {
         Ok(0)
     }
 
-    fn snapshot(&mut self, _id: CheckpointId, _cx: &mut OperatorContext<'_>) -> Result<StateSnapshot> {
+    fn snapshot(
+        &mut self,
+        _id: CheckpointId,
+        _cx: &mut OperatorContext<'_>,
+    ) -> Result<StateSnapshot> {
         Ok(StateSnapshot { bytes: self.reader()?.snapshot()? })
     }
 

@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Operator, assert_single_row, filter, hash_aggregate, hash_join, iteration, limit, merge, nested_loop_join, project, sink, sort, sort_aggregate, sort_merge_join, source_scan, top_n, union, unnest, values, window,
+    Operator, assert_single_row, filter, hash_aggregate, hash_join, iteration, limit, merge,
+    nested_loop_join, project, sink, sort, sort_aggregate, sort_merge_join, source_scan, top_n,
+    union, unnest, values, window,
 };
 use crate::error::Result;
 use crate::job::JobContext;
@@ -102,20 +104,32 @@ impl OperatorSpec {
             OperatorSpec::Sort(spec) => spec.build(job)?,
             OperatorSpec::TopN(spec) => spec.build(job)?,
             OperatorSpec::Merge(spec) => Box::new(merge::Merge::new(spec, job)?),
-            OperatorSpec::HashJoinBuild(spec) => Box::new(hash_join::HashJoinBuild::new(spec, job)?),
-            OperatorSpec::HashJoinProbe(spec) => Box::new(hash_join::HashJoinProbe::new(spec, job)?),
+            OperatorSpec::HashJoinBuild(spec) => {
+                Box::new(hash_join::HashJoinBuild::new(spec, job)?)
+            }
+            OperatorSpec::HashJoinProbe(spec) => {
+                Box::new(hash_join::HashJoinProbe::new(spec, job)?)
+            }
             OperatorSpec::Window(spec) => Box::new(window::Window::new(spec, job)?),
             OperatorSpec::Unnest(spec) => Box::new(unnest::Unnest::new(spec, job)?),
             OperatorSpec::HashAggregate(spec) => {
                 Box::new(hash_aggregate::HashAggregate::new(spec, job)?)
             }
-            OperatorSpec::NestedLoopBuild(spec) => Box::new(nested_loop_join::NestedLoopBuild::new(spec)),
-            OperatorSpec::NestedLoopProbe(spec) => Box::new(nested_loop_join::NestedLoopProbe::new(spec, job)?),
-            OperatorSpec::AssertSingleRow(spec) => Box::new(assert_single_row::AssertSingleRow::new(spec)),
+            OperatorSpec::NestedLoopBuild(spec) => {
+                Box::new(nested_loop_join::NestedLoopBuild::new(spec))
+            }
+            OperatorSpec::NestedLoopProbe(spec) => {
+                Box::new(nested_loop_join::NestedLoopProbe::new(spec, job)?)
+            }
+            OperatorSpec::AssertSingleRow(spec) => {
+                Box::new(assert_single_row::AssertSingleRow::new(spec))
+            }
             OperatorSpec::SortAggregate(spec) => {
                 Box::new(sort_aggregate::SortAggregate::new(spec, job)?)
             }
-            OperatorSpec::SortMergeJoin(spec) => Box::new(sort_merge_join::SortMergeJoin::new(spec, job)?),
+            OperatorSpec::SortMergeJoin(spec) => {
+                Box::new(sort_merge_join::SortMergeJoin::new(spec, job)?)
+            }
             OperatorSpec::Sink(spec) => Box::new(sink::Sink::new(spec)),
         })
     }

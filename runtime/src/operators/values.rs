@@ -59,7 +59,12 @@ impl Operator for Values {
         Ok(())
     }
 
-    fn push(&mut self, _port: PortId, element: StreamElement, _cx: &mut OperatorContext<'_>) -> Result<()> {
+    fn push(
+        &mut self,
+        _port: PortId,
+        element: StreamElement,
+        _cx: &mut OperatorContext<'_>,
+    ) -> Result<()> {
         Err(Error::Internal(format!("values has no input, but got {element:?}")))
     }
 
@@ -77,7 +82,12 @@ impl Operator for Values {
         Ok(())
     }
 
-    fn on_timer(&mut self, _domain: TimeDomain, _time_us: i64, _cx: &mut OperatorContext<'_>) -> Result<()> {
+    fn on_timer(
+        &mut self,
+        _domain: TimeDomain,
+        _time_us: i64,
+        _cx: &mut OperatorContext<'_>,
+    ) -> Result<()> {
         Ok(())
     }
 
@@ -89,14 +99,19 @@ impl Operator for Values {
         Ok(0)
     }
 
-    fn snapshot(&mut self, _id: CheckpointId, _cx: &mut OperatorContext<'_>) -> Result<StateSnapshot> {
+    fn snapshot(
+        &mut self,
+        _id: CheckpointId,
+        _cx: &mut OperatorContext<'_>,
+    ) -> Result<StateSnapshot> {
         let left = self.batch.as_ref().map_or(0, Batch::num_rows) as u64;
         Ok(StateSnapshot { bytes: left.to_le_bytes().to_vec() })
     }
 
     fn restore(&mut self, snapshot: StateSnapshot, _cx: &mut OperatorContext<'_>) -> Result<()> {
         let bytes = snapshot.bytes.try_into();
-        let left = u64::from_le_bytes(bytes.map_err(|_| Error::Internal("a wrong snapshot".into()))?);
+        let left =
+            u64::from_le_bytes(bytes.map_err(|_| Error::Internal("a wrong snapshot".into()))?);
         self.batch = self.batch.take().and_then(|b| {
             let left = (left as usize).min(b.num_rows());
             (left > 0).then(|| b.slice(b.num_rows() - left, left))

@@ -103,7 +103,8 @@ mod tests {
 
     fn hash(column: ArrayRef) -> Vec<u64> {
         let mut hashes = Vec::new();
-        key_group_hash(std::slice::from_ref(&column), Selected::All(column.len()), &mut hashes).unwrap();
+        key_group_hash(std::slice::from_ref(&column), Selected::All(column.len()), &mut hashes)
+            .unwrap();
         hashes
     }
 

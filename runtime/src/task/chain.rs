@@ -234,7 +234,10 @@ impl Task {
 
     fn take_input(&mut self, ports: PortSet, waker: &Waker) -> Result<Option<Progress>> {
         let Some(gate) = &mut self.gate else {
-            return Err(Error::Internal(format!("{} has no input to wait for", self.links[0].name)));
+            return Err(Error::Internal(format!(
+                "{} has no input to wait for",
+                self.links[0].name
+            )));
         };
         let Some(event) = gate.poll(ports, waker) else {
             return Ok(Some(Progress::Waiting(Waiting::Input(ports))));
@@ -264,7 +267,13 @@ impl Task {
         }
     }
 
-    fn push(&mut self, i: usize, port: PortId, element: StreamElement, waker: &Waker) -> Result<()> {
+    fn push(
+        &mut self,
+        i: usize,
+        port: PortId,
+        element: StreamElement,
+        waker: &Waker,
+    ) -> Result<()> {
         OperatorMetrics::add(&self.links[i].metrics.rows_in, rows_of(&element));
         self.with_operator(i, waker, |operator, cx| operator.push(port, element, cx))
     }
@@ -354,4 +363,3 @@ fn rows_of(element: &StreamElement) -> u64 {
         | StreamElement::End => 0,
     }
 }
-

@@ -5,8 +5,8 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::task::{Wake, Waker};
 use std::thread::JoinHandle;
 
@@ -190,12 +190,8 @@ impl Cell {
             Ok(Progress::Waiting(waiting)) => {
                 *self.waiting.lock() = Some(waiting);
                 drop(slot);
-                let idle = self.state.compare_exchange(
-                    RUNNING,
-                    IDLE,
-                    Ordering::AcqRel,
-                    Ordering::Acquire,
-                );
+                let idle =
+                    self.state.compare_exchange(RUNNING, IDLE, Ordering::AcqRel, Ordering::Acquire);
                 if idle.is_err() {
                     // It was woken while it ran.
                     self.state.store(QUEUED, Ordering::Release);

@@ -93,7 +93,7 @@ impl Expressions<'_> {
             Type::Decimal => format!("(- {x})"),
             Type::Date => x,
             Type::Big => format!("nullif({x}, {})", self.literal(Type::Big)),
-            Type::Bool => self.predicate(depth),
+            Type::Bool => format!("({})", self.predicate(depth)),
         }
     }
 
@@ -130,7 +130,7 @@ impl Expressions<'_> {
                 ]);
                 let left = self.value(of, depth.min(1));
                 let right = if self.random.chance(50) { self.literal(of) } else { self.column(of) };
-                format!("{left} {op} {right}")
+                format!("({left} {op} {right})")
             }
             7 => format!("NOT ({})", self.predicate(depth - 1)),
             n => {
@@ -178,8 +178,8 @@ impl Expressions<'_> {
             2 => format!("sum({distinct}{})", self.value(Type::Int, 1)),
             3 => format!("sum({})", self.column(Type::Double)),
             4 => format!("avg({})", self.column(Type::Decimal)),
-            5 => format!("min({})", self.value(if of == Type::Bool { Type::Int } else { of }, 1)),
-            _ => format!("max({})", self.value(if of == Type::Bool { Type::Text } else { of }, 1)),
+            5 => format!("min({})", self.value(of, 1)),
+            _ => format!("max({})", self.value(of, 1)),
         };
         call + &filter
     }

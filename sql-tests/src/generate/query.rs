@@ -219,7 +219,7 @@ fn join_conditions(aliases: &[String], alias: &str, random: &mut Random) -> Vec<
     let left = Expressions { aliases, random }.column(of);
     let right = Expressions { aliases: &new, random }.column(of);
     let op = *random.pick(&["=", "=", "=", "=", "=", "IS NOT DISTINCT FROM", "<"]);
-    let mut on = vec![format!("{left} {op} {right}")];
+    let mut on = vec![format!("({left} {op} {right})")];
     if random.chance(30) {
         let all: Vec<String> = aliases.iter().cloned().chain(new).collect();
         on.push(format!("({})", Expressions { aliases: &all, random }.predicate(1)));

@@ -62,7 +62,12 @@ impl Levels {
                 let ids: Vec<RowId> = store.page_ids(page).collect();
                 let keys: Vec<ArrayRef> = store.gather_all(0..self.shape.keys(), &ids)?;
                 let keys = self.shape.keys_in(child, &keys, ids.len())?;
-                target.merge_states(&keys, &mut self.states, &store.page_states(page), ids.len())?;
+                target.merge_states(
+                    &keys,
+                    &mut self.states,
+                    &store.page_states(page),
+                    ids.len(),
+                )?;
             }
         }
         Ok(())

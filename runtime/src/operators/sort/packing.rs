@@ -164,7 +164,7 @@ impl PackedKey {
                 let (flip, dropped) = (self.descending, self.dropped);
                 let code = |ordinal: i128| {
                     let distance = ordinal.wrapping_sub(min) as u64;
-                    (if flip { range.wrapping_sub(distance) } else { distance }) >> dropped
+                    drop_low(if flip { range.wrapping_sub(distance) } else { distance }, dropped)
                 };
                 use DataType::*;
                 if let Boolean = array.data_type() {
@@ -184,7 +184,7 @@ impl PackedKey {
                 let width = self.bits + self.dropped;
                 let code = |i: usize| match width {
                     0 => 0,
-                    width => ((leading_u64(source.bytes(i), skip) ^ flip) >> (64 - width)) >> self.dropped,
+                    width => drop_low((leading_u64(source.bytes(i), skip) ^ flip) >> (64 - width), self.dropped),
                 };
                 self.merge(packed, array, (0..array.len()).map(code));
                 Ok(())
@@ -208,6 +208,12 @@ impl PackedKey {
             *row = shift(*row, bits + 1) | field;
         }
     }
+}
+
+/// The bits above the `dropped` low ones; all of them may be dropped, when no room is left for the key.
+#[inline]
+fn drop_low(value: u64, dropped: u32) -> u64 {
+    value.checked_shr(dropped).unwrap_or(0)
 }
 
 /// Up to eight bytes from `skip` on, filled with zeros at the end.

@@ -290,3 +290,20 @@ fn small_types_pack() {
         ["1", "1", "-3", "∅"]
     );
 }
+
+#[test]
+fn keys_behind_a_full_one_still_decide() {
+    let full =
+        || Arc::new(Int64Array::from(vec![i64::MIN, i64::MAX, i64::MIN, i64::MAX])) as ArrayRef;
+    let second: ArrayRef = Arc::new(Int64Array::from(vec![i64::MAX, 5, i64::MIN, 3]));
+    let text: ArrayRef = Arc::new(StringArray::from(vec!["b", "d", "a", "c"]));
+    for other in [second, text] {
+        let input = batch(vec![full(), other, Arc::new(Int64Array::from(vec![1, 3, 0, 2]))]);
+        let keys =
+            vec![SortKeySpec::ascending(Expr::Column(0)), SortKeySpec::ascending(Expr::Column(1))];
+        let spec = SortSpec { input: types(&input), keys, fetch: None };
+        let sorted = check(&OperatorSpec::Sort(spec), vec![vec![input]]);
+        let numbers: Vec<&str> = sorted.iter().filter_map(|row| row.rsplit('|').next()).collect();
+        assert_eq!(numbers, ["0", "1", "2", "3"]);
+    }
+}

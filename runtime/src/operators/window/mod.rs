@@ -165,7 +165,12 @@ impl Operator for Window {
         Ok(())
     }
 
-    fn push(&mut self, _port: PortId, element: StreamElement, _cx: &mut OperatorContext<'_>) -> Result<()> {
+    fn push(
+        &mut self,
+        _port: PortId,
+        element: StreamElement,
+        _cx: &mut OperatorContext<'_>,
+    ) -> Result<()> {
         match element {
             StreamElement::Batch(batch) => self.phase = Phase::Running { input: Some(batch) },
             StreamElement::End => {
@@ -196,7 +201,12 @@ impl Operator for Window {
         Ok(())
     }
 
-    fn on_timer(&mut self, _domain: TimeDomain, _time_us: i64, _cx: &mut OperatorContext<'_>) -> Result<()> {
+    fn on_timer(
+        &mut self,
+        _domain: TimeDomain,
+        _time_us: i64,
+        _cx: &mut OperatorContext<'_>,
+    ) -> Result<()> {
         Ok(())
     }
 
@@ -209,7 +219,11 @@ impl Operator for Window {
     }
 
     /// The rows of the incomplete partition; there is no output when input is needed.
-    fn snapshot(&mut self, _id: CheckpointId, _cx: &mut OperatorContext<'_>) -> Result<StateSnapshot> {
+    fn snapshot(
+        &mut self,
+        _id: CheckpointId,
+        _cx: &mut OperatorContext<'_>,
+    ) -> Result<StateSnapshot> {
         let batches: Vec<Batch> = self.pending.iter().map(|p| p.batch.clone()).collect();
         StateSnapshot::of_batches(&batches, &self.types)
     }
