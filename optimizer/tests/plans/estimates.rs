@@ -66,11 +66,14 @@ fn large_groups_are_rare() {
 
 #[test]
 fn a_fan_out_adds_no_values_of_a_key() {
-    // Whatever pair comes first: 1,000 vendors of one country have a hundredth of the items' vendors.
-    let sql = "select count(*) from item i, vendor v, customer c
-         where i.vendor = v.id and v.country = 3 and c.id > v.id and c.id = i.product";
+    // Whatever pair comes first: of 200,000 products, whose sizes all are customers, the 10,000 with a vendor remain,
+    // of which the inequality (stated once for each of its equal columns) keeps some.
+    let sql = "select count(*) from customer c, vendor v, product p
+         where c.country + v.id > 10 and p.size = c.id and p.id = v.id and c.segment = 'x'";
     let plan = plan(sql);
-    let join = |node: &PhysicalNode| matches!(node.op, PhysicalOp::HashJoin { .. });
+    let join = |node: &PhysicalNode| {
+        matches!(node.op, PhysicalOp::HashJoin { .. } | PhysicalOp::NestedLoopJoin { .. })
+    };
     let rows = rows_of(&plan, join);
-    assert!((50_000.0..500_000.0).contains(&rows), "{rows}\n{}", text(&plan));
+    assert!((1_000.0..5_000.0).contains(&rows), "{rows}\n{}", text(&plan));
 }
