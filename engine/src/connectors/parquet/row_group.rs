@@ -27,6 +27,9 @@ const KEPT_SHARE_MAX: f64 = 0.2;
 /// Late reading wants at least this share of the bytes in columns that the filter does not look at.
 const OTHER_SHARE_MIN: f64 = 0.3;
 
+/// Rows that a batch of the other columns has at least; the reader joins small batches.
+const OTHERS_ROWS_MIN: usize = 128;
+
 /// What a step came to.
 pub enum GroupProgress {
     /// Rows with the delivered columns.
@@ -270,8 +273,12 @@ impl RowGroupScan {
             return Ok(GroupProgress::Working);
         };
         let bits = passed.bits.finish();
-        if bits.count_set_bits() > 0 {
+        let kept = bits.count_set_bits();
+        if kept > 0 {
             passed.join()?;
+            // Rows between those that passed may be decoded too: a batch spans as many rows as any other.
+            let share = self.batch_rows * kept / bits.len();
+            self.batch_rows = share.max(OTHERS_ROWS_MIN).min(self.batch_rows);
             let others: Vec<usize> =
                 needed_output(shared).into_iter().filter(|p| !passed.places.contains(p)).collect();
             let passed_rows = RowSelection::from_boolean_buffer(bits);
