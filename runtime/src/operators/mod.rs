@@ -8,6 +8,8 @@
 mod context;
 mod contract;
 mod spec;
+#[cfg(test)]
+mod tests;
 
 pub use context::{OperatorContext, OperatorMetrics};
 pub use contract::{

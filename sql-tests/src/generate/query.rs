@@ -134,6 +134,8 @@ impl Select {
             }
             4..8 => {
                 select.group_by = (0..e.random.below(3)).map(|_| e.any_value()).collect();
+                // A number would mean the item at that place.
+                select.group_by.retain(|key| key.parse::<i64>().is_err());
                 select.items = select.group_by.clone();
                 select
                     .items
