@@ -146,18 +146,18 @@ fn fixture(threads: usize) -> Fixture {
     services.sources.insert("counting".into(), Arc::new(Counting));
     services.sources.insert("silent".into(), Arc::new(Silent));
     services.sinks.insert("collect".into(), Arc::new(Collecting(collected.clone())));
-    let tasks = Arc::new(TaskManager::new(threads, services).unwrap());
+    let tasks = Arc::new(TaskManager::new(threads, services).expect("the fixture works"));
     Fixture { manager: JobManager::new(tasks), collected }
 }
 
 impl Fixture {
     fn submit(&self, graph: &JobGraph) -> JobHandle {
         // What is sent must survive being sent.
-        let text = serde_json::to_string(graph).unwrap();
-        let back: JobGraph = serde_json::from_str(&text).unwrap();
+        let text = serde_json::to_string(graph).expect("the fixture works");
+        let back: JobGraph = serde_json::from_str(&text).expect("the fixture works");
         assert_eq!(&back, graph);
         let options = JobOptions { exchange_bytes_max: 4096, ..JobOptions::default() };
-        self.manager.submit(back, options).unwrap()
+        self.manager.submit(back, options).expect("the fixture works")
     }
 }
 

@@ -1,7 +1,7 @@
 //! Recursive queries: an iteration whose body is the recursive term.
 //!
 //! Inside the body the side of a join that reads the work table is always the probe side: the other side is
-//! built once and serves every superstep.
+//! built once and serves every superstep (the optimizer sees to it).
 
 use thalweg_optimizer::physical::{ColumnId, PhysicalNode, PhysicalOp};
 use thalweg_runtime::expr::Expr;
@@ -88,15 +88,5 @@ impl Lowering<'_> {
         let mut fragment = self.reading(vec![edge], parallelism, ids);
         fragment.push(node.id, OperatorSpec::Project(ProjectSpec { input, exprs }));
         Ok(fragment)
-    }
-}
-
-/// Whether a subplan reads the work table of an iteration that it does not contain.
-pub fn reads_work_table(node: &PhysicalNode) -> bool {
-    match &node.op {
-        PhysicalOp::WorkTableScan { .. } => true,
-        // Its own work table is not an outer one; nested recursion over an outer one is not planned.
-        PhysicalOp::RecursiveCte { .. } => reads_work_table(&node.inputs[0].node),
-        _ => node.inputs.iter().any(|c| reads_work_table(&c.node)),
     }
 }

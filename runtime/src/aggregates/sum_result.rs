@@ -227,7 +227,7 @@ fn column_wide(
             Ok(Arc::new(array.with_data_type(result.clone())))
         }
         DataType::Float64 => {
-            let values = values.map(|v| Ok(v?.map(|v| double(v))));
+            let values = values.map(|v| Ok(v?.map(double)));
             Ok(Arc::new(values.collect::<Result<Float64Array>>()?))
         }
         _ => {

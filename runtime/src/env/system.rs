@@ -108,7 +108,7 @@ impl Environment for System {
         if metadata.is_dir() {
             return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a directory"));
         }
-        let len = metadata.is_file().then(|| metadata.len());
+        let len = metadata.is_file().then_some(metadata.len());
         Ok(Arc::new(SystemFile { file, len }))
     }
 }

@@ -23,14 +23,17 @@ pub trait KeyFilter: Send + Sync {
     fn may_match(&self, keys: &ArrayRef) -> Result<BooleanArray>;
 }
 
+/// A filter's place, filled once.
+type Slot = Arc<OnceLock<Arc<dyn KeyFilter>>>;
+
 /// The filters of a job.
 #[derive(Default)]
 pub struct RuntimeFilters {
-    slots: Mutex<HashMap<u32, Arc<OnceLock<Arc<dyn KeyFilter>>>>>,
+    slots: Mutex<HashMap<u32, Slot>>,
 }
 
 impl RuntimeFilters {
-    fn slot(&self, id: u32) -> Arc<OnceLock<Arc<dyn KeyFilter>>> {
+    fn slot(&self, id: u32) -> Slot {
         self.slots.lock().entry(id).or_default().clone()
     }
 

@@ -27,8 +27,8 @@ enum Kind {
     Navigation(Navigation),
     Sum(Sum),
     Extreme(Extreme),
-    DecimalMean(DecimalMean),
-    Accumulator(AccumulatorFunction),
+    DecimalMean(Box<DecimalMean>),
+    Accumulator(Box<AccumulatorFunction>),
 }
 
 impl Kind {
@@ -55,9 +55,9 @@ impl Kind {
             return Ok(Kind::Sum(sum));
         }
         if let Some(mean) = DecimalMean::of(spec)? {
-            return Ok(Kind::DecimalMean(mean));
+            return Ok(Kind::DecimalMean(Box::new(mean)));
         }
-        AccumulatorFunction::new(spec).map(Kind::Accumulator)
+        Ok(Kind::Accumulator(Box::new(AccumulatorFunction::new(spec)?)))
     }
 
     fn uses_frame(&self) -> bool {

@@ -3,7 +3,7 @@
 //! The exact sum and the number of values come from the library, and are divided once, at the end; the library's own
 //! mean would be rounded to a decimal before. Sums have 76 digits, so that no frame can leave them.
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
+use arrow::array::{ArrayRef, AsArray, BooleanArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DECIMAL256_MAX_PRECISION, DataType, Decimal256Type, Int64Type, i256};
 

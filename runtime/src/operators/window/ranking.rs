@@ -66,10 +66,8 @@ impl Ranking {
 fn for_each_group(chunk: &Chunk, mut f: impl FnMut(&Range<usize>, &Range<usize>, usize)) {
     let mut groups = chunk.peer_ranges();
     for partition in chunk.partition_ranges() {
-        let mut number = 0;
-        for group in groups.by_ref() {
+        for (number, group) in groups.by_ref().enumerate() {
             f(&partition, &group, number);
-            number += 1;
             if group.end == partition.end {
                 break;
             }

@@ -21,7 +21,7 @@ use crate::operators::sort::ordinal::ordinals;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sum {
     Count,
-    Sum,
+    Total,
     Avg,
 }
 
@@ -31,7 +31,7 @@ impl Sum {
         match (name, args) {
             ("count", _) => Some(Sum::Count),
             ("sum", [arg]) if summed_exactly(arg) || arg == result && is_double(arg) => {
-                Some(Sum::Sum)
+                Some(Sum::Total)
             }
             ("avg" | "mean", [arg]) if summed_exactly(arg) || is_double(arg) => Some(Sum::Avg),
             _ => None,
@@ -61,7 +61,7 @@ impl Sum {
                 frames.ranges().map(|f| (totals[f.end].wrapping_sub(totals[f.start]), count(&f)));
             return match self {
                 Sum::Avg => i128::averages(states, scale(arg.data_type()), result),
-                Sum::Sum | Sum::Count => i128::sums(states, result),
+                Sum::Total | Sum::Count => i128::sums(states, result),
             };
         }
         let values = doubles(arg, valid)?;
@@ -70,7 +70,7 @@ impl Sum {
         let states = sums.into_iter().zip(frames.ranges()).map(|(sum, f)| (sum, count(&f)));
         match self {
             Sum::Avg => f64::averages(states, 0, result),
-            Sum::Sum | Sum::Count => f64::sums(states, result),
+            Sum::Total | Sum::Count => f64::sums(states, result),
         }
     }
 }
