@@ -14,7 +14,8 @@ pub(super) fn preprocess(dialect: Dialect, text: &str, scratch: &str) -> String 
             let lines: Vec<String> = text.lines().map(|line| line.trim_end().to_string()).collect();
             let mut out = Vec::new();
             unroll(&lines, &mut out);
-            out.join("\n").replace("__TEST_DIR__", scratch).replace("{TEST_DIR}", scratch) + "\n"
+            let text = out.join("\n").replace("{DATA_DIR}", "data").replace("{TEMP_DIR}", scratch);
+            text.replace("__TEST_DIR__", scratch).replace("{TEST_DIR}", scratch) + "\n"
         }
     }
 }
