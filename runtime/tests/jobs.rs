@@ -15,6 +15,8 @@ use thalweg_runtime::graph::{
 use thalweg_runtime::job::{JobContext, JobHandle, JobManager, JobOptions, Services, TaskManager};
 use thalweg_runtime::memory::MemoryManager;
 use thalweg_runtime::operators::filter::FilterSpec;
+use thalweg_runtime::operators::hash_join::HashJoinProbeSpec;
+use thalweg_runtime::operators::join_kind::{JoinColumn, JoinKind};
 use thalweg_runtime::operators::limit::LimitSpec;
 use thalweg_runtime::operators::sink::SinkSpec;
 use thalweg_runtime::operators::source_scan::SourceScanSpec;
@@ -297,4 +299,27 @@ fn a_blocking_source_of_two_consumers_feeds_both() {
     }
     fixture.submit(&graph).wait().unwrap();
     assert_eq!(fixture.collected.values.lock().len(), 1200);
+}
+
+#[test]
+fn a_job_in_which_nothing_can_move_ends_with_its_wait_graph() {
+    let fixture = fixture(2);
+    let mut graph = JobGraph::default();
+    // A probe of a build that nobody fills.
+    let probe = OperatorSpec::HashJoinProbe(HashJoinProbeSpec {
+        shared: 7,
+        partitioned: false,
+        kind: JoinKind::Inner,
+        input: vec![DataType::Int64],
+        build: vec![DataType::Int64],
+        keys: vec![Expr::Column(0)],
+        filter: None,
+        output: vec![JoinColumn::Probe(0)],
+        null_equal: false,
+        null_aware: false,
+    });
+    graph.add_vertex(vertex("stuck", 2, vec![scan("counting", Some(10)), probe, sink()]));
+    let error = fixture.submit(&graph).wait().unwrap_err().to_string();
+    assert!(error.contains("the wait graph is"), "{error}");
+    assert!(error.contains("stuck[1] waits for"), "{error}");
 }

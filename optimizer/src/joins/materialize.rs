@@ -91,10 +91,10 @@ fn operator(step: &JoinStep) -> PhysicalOp {
             },
             runtime_filters: Vec::new(),
         },
-        JoinStrategy::SortMerge { order, left } => PhysicalOp::SortMergeJoin {
+        JoinStrategy::SortMerge { order, keys } => PhysicalOp::SortMergeJoin {
             join_type: pair.op,
             on: order.iter().map(|&index| on(&pair.keys[index])).collect(),
-            keys: left.0.clone(),
+            keys: keys.clone(),
             filter: conjunction(&pair.filter),
             null_equal: pair.null_equal,
             mark: pair.mark,

@@ -14,7 +14,7 @@ use crate::cost::Cost;
 use crate::joins::probe_filters::ProbePath;
 use crate::joins::relset::RelSet;
 use crate::physical::{ColumnId, Parallelism, ShipStrategy, Side};
-use crate::properties::{InterestingProperties, Ordering, ProvidedProperties};
+use crate::properties::{InterestingProperties, Ordering, ProvidedProperties, SortKey};
 use crate::search::Search;
 use crate::search::candidate::Candidate;
 
@@ -79,7 +79,7 @@ pub(crate) struct Read {
 #[derive(Clone)]
 pub(crate) enum JoinStrategy {
     Hash { build: Side },
-    SortMerge { order: Vec<usize>, left: Ordering },
+    SortMerge { order: Vec<usize>, keys: Vec<SortKey> },
     NestedLoop { build: Side },
 }
 

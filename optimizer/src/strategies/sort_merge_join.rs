@@ -46,14 +46,18 @@ impl Search<'_> {
     ) -> Choice {
         let pair = operands.pair;
         let indices: Vec<usize> = order.iter().map(|(index, ..)| *index).collect();
-        let sorted_by = |key: fn(&(ColumnId, ColumnId)) -> ColumnId| {
-            Ordering::new(order.iter().map(|&(index, descending, nulls_first)| SortKey {
+        let keys = |key: fn(&(ColumnId, ColumnId)) -> ColumnId| -> Vec<SortKey> {
+            let sort_key = |&(index, descending, nulls_first): &(usize, bool, bool)| SortKey {
                 column: key(&pair.keys[index]),
                 descending,
                 nulls_first,
-            }))
+            };
+            order.iter().map(sort_key).collect()
         };
-        let (left_order, right_order) = (sorted_by(|pair| pair.0), sorted_by(|pair| pair.1));
+        // An order has each column once; what is compared has one direction for each key, repeated or not.
+        let left_keys = keys(|pair| pair.0);
+        let left_order = Ordering::new(left_keys.iter().copied());
+        let right_order = Ordering::new(keys(|pair| pair.1));
         let all: Vec<usize> = (0..pair.keys.len()).collect();
         let both_single = left.is_singleton() && right.is_singleton();
         let (left_ship, right_ship, spread) = if both_single || self.single_threaded() {
@@ -69,7 +73,7 @@ impl Search<'_> {
         let rows = operands.left.logical.rows + operands.right.logical.rows;
         let per_row = MERGE_ROW_NS + COMPARE_NS * (pair.keys.len() - 1) as f64;
         Choice {
-            strategy: JoinStrategy::SortMerge { order: indices, left: left_order.clone() },
+            strategy: JoinStrategy::SortMerge { order: indices, keys: left_keys },
             left_read,
             right_read,
             provided: ProvidedProperties {

@@ -2,15 +2,15 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
 use super::task_manager::{DeployedJob, Report};
-use super::watchdog::Watchdog;
+use super::watchdog::{Watchdog, wait_graph};
 use super::{JobOptions, Message, TaskManager};
 use crate::error::{Error, Result};
 use crate::graph::{JobGraph, VertexId};
@@ -20,12 +20,20 @@ use crate::operators::OperatorMetrics;
 pub struct JobManager {
     tasks: Arc<TaskManager>,
     next_job: AtomicU64,
+    watched: OnceLock<Arc<Mutex<Vec<Watched>>>>,
+}
+
+/// A job that the watchdog's thread looks at as long as somebody holds it.
+struct Watched {
+    job: Weak<JobState>,
+    deployed: DeployedJob,
+    watchdog: Watchdog,
 }
 
 impl JobManager {
     /// A manager of jobs that run on `tasks`.
     pub fn new(tasks: Arc<TaskManager>) -> Self {
-        JobManager { tasks, next_job: AtomicU64::new(1) }
+        JobManager { tasks, next_job: AtomicU64::new(1), watched: OnceLock::new() }
     }
 
     /// Starts a job.
@@ -52,7 +60,47 @@ impl JobManager {
             .job(job)
             .ok_or_else(|| Error::Internal("a deployed job is not known".into()))?;
         state.one_ended(None);
+        self.watch(&state, &deployed);
         Ok(JobHandle { state, report, deployed, chains })
+    }
+
+    /// Has the watchdog look at a job; its thread starts with the first one.
+    fn watch(&self, state: &Arc<JobState>, deployed: &DeployedJob) {
+        if state.has_ended() {
+            return;
+        }
+        let watched = self.watched.get_or_init(|| {
+            let watched = Arc::new(Mutex::new(Vec::new()));
+            let weak = Arc::downgrade(&watched);
+            // Without the thread jobs run all the same; only a stuck one would not be noticed.
+            let _ = std::thread::Builder::new()
+                .name("watchdog".into())
+                .spawn(move || keep_watch(&weak));
+            watched
+        });
+        let watchdog = Watchdog::default();
+        let (job, deployed) = (Arc::downgrade(state), deployed.clone());
+        watched.lock().push(Watched { job, deployed, watchdog });
+    }
+}
+
+/// Looks at all jobs from time to time, until their manager has gone.
+fn keep_watch(watched: &Weak<Mutex<Vec<Watched>>>) {
+    loop {
+        std::thread::sleep(WATCH_INTERVAL);
+        let Some(watched) = watched.upgrade() else { return };
+        let mut stuck = Vec::new();
+        watched.lock().retain_mut(|watched| {
+            let Some(job) = watched.job.upgrade().filter(|job| !job.has_ended()) else {
+                return false;
+            };
+            stuck.extend(watched.watchdog.look(&watched.deployed).map(|graph| (job, graph)));
+            true
+        });
+        for (job, graph) in stuck {
+            job.progress.lock().error.get_or_insert(Error::Internal(graph));
+            job.cancel();
+        }
     }
 }
 
@@ -108,6 +156,10 @@ impl JobState {
         let _ = self.tasks.handle(Message::Cancel { job: self.job }, &nobody);
     }
 
+    fn has_ended(&self) -> bool {
+        self.progress.lock().tasks_left == 0
+    }
+
     fn result(progress: &JobProgress) -> Option<Result<()>> {
         (progress.tasks_left == 0).then(|| progress.error.clone().map_or(Ok(()), Err))
     }
@@ -142,21 +194,15 @@ impl JobHandle {
         self.state.cancel();
     }
 
-    /// Blocks until all tasks have ended. A job in which nothing can move any more ends with the wait graph.
+    /// Blocks until all tasks have ended. A job in which nothing can move any more is ended by the watchdog, with
+    /// the wait graph.
     pub fn wait(&self) -> Result<()> {
-        let mut watchdog = Watchdog::new(&self.deployed);
         let mut progress = self.state.progress.lock();
         loop {
             if let Some(result) = JobState::result(&progress) {
                 return result;
             }
-            let timed_out = self.state.ended.wait_for(&mut progress, WATCH_INTERVAL).timed_out();
-            if timed_out && let Some(graph) = watchdog.look() {
-                progress.error.get_or_insert(Error::Internal(graph));
-                drop(progress);
-                self.state.cancel();
-                progress = self.state.progress.lock();
-            }
+            self.state.ended.wait(&mut progress);
         }
     }
 
@@ -196,11 +242,11 @@ impl JobHandle {
 
     /// What each waiting task waits for, one line each.
     pub fn wait_graph(&self) -> String {
-        Watchdog::new(&self.deployed).graph()
+        wait_graph(&self.deployed)
     }
 }
 
-/// How often a waiting caller looks whether anything moves.
+/// How often the watchdog looks whether anything moves.
 const WATCH_INTERVAL: Duration = Duration::from_secs(2);
 
 impl Drop for JobHandle {

@@ -8,7 +8,7 @@ use datafusion_common::ScalarValue;
 
 use super::OperatorSpec;
 use super::filter::FilterSpec;
-use super::harness::{batch, check, rows, run};
+use super::harness::{batch, check};
 use super::limit::LimitSpec;
 use super::project::ProjectSpec;
 use super::union::UnionSpec;
@@ -69,7 +69,7 @@ fn values_are_rows_without_an_input() {
 #[test]
 fn a_union_passes_all_inputs_on() {
     let spec = OperatorSpec::Union(UnionSpec { inputs: 2 });
-    let mut rows = rows(&run(&spec, vec![input(), input()]).unwrap());
+    let mut rows = check(&spec, vec![input(), input()]);
     rows.sort();
     assert_eq!(rows.len(), 10);
     assert_eq!(&rows[..2], ["0|n0", "0|n0"]);

@@ -1,4 +1,5 @@
-//! Union: passes several inputs of the same types on, in arrival order. Keeps nothing.
+//! Union: passes several inputs of the same types on, in arrival order. Which inputs have ended is its
+//! whole state.
 
 use serde::{Deserialize, Serialize};
 
@@ -51,7 +52,49 @@ impl Operator for Union {
         })
     }
 
-    stateless_operator!();
+    fn on_watermark(&mut self, _watermark: Watermark, _cx: &mut OperatorContext<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn on_timer(
+        &mut self,
+        _domain: TimeDomain,
+        _time_us: i64,
+        _cx: &mut OperatorContext<'_>,
+    ) -> Result<()> {
+        Ok(())
+    }
+
+    fn on_superstep(&mut self, _superstep: Superstep, _cx: &mut OperatorContext<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn revoke(&mut self, _bytes: usize, _cx: &mut OperatorContext<'_>) -> Result<usize> {
+        Ok(0)
+    }
+
+    fn snapshot(
+        &mut self,
+        _id: CheckpointId,
+        _cx: &mut OperatorContext<'_>,
+    ) -> Result<StateSnapshot> {
+        Ok(StateSnapshot { bytes: (self.open_inputs as u64).to_le_bytes().to_vec() })
+    }
+
+    fn restore(&mut self, snapshot: StateSnapshot, _cx: &mut OperatorContext<'_>) -> Result<()> {
+        let bytes = snapshot.bytes.try_into();
+        let open = bytes.map_err(|_| Error::Internal("a wrong snapshot of a union".into()))?;
+        self.open_inputs = u64::from_le_bytes(open) as usize;
+        Ok(())
+    }
+
+    fn checkpoint_complete(&mut self, _id: CheckpointId) -> Result<()> {
+        Ok(())
+    }
+
+    fn checkpoint_aborted(&mut self, _id: CheckpointId) -> Result<()> {
+        Ok(())
+    }
 
     fn close(&mut self, _cx: &mut OperatorContext<'_>) -> Result<()> {
         self.input = None;

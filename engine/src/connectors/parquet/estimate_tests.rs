@@ -130,7 +130,12 @@ fn files_and_folders_are_taken_together() {
 fn a_sample_sees_skew_patterns_and_what_hangs_together() {
     let dir = tempfile::tempdir().unwrap();
     let columns = vec![
-        ("kind", texts(|r| Some(if noise(r, 1).is_multiple_of(10) { "rare metal" } else { "wood" }.into()))),
+        (
+            "kind",
+            texts(|r| {
+                Some(if noise(r, 1).is_multiple_of(10) { "rare metal" } else { "wood" }.into())
+            }),
+        ),
         ("same", ints(|r| Some(if noise(r, 1).is_multiple_of(10) { 1 } else { 0 }))),
         ("period", ints(|r| Some(r as i32 % 8))),
         ("nulls", ints(|r| (r % 2 == 0).then_some(5))),
@@ -214,7 +219,10 @@ fn large_texts_are_sampled_by_their_first_pages() {
     let columns = vec![(
         "text",
         texts(|r| {
-            Some(format!("{} {filler} {r}", if noise(r, 5).is_multiple_of(4) { "yes" } else { "no" }))
+            Some(format!(
+                "{} {filler} {r}",
+                if noise(r, 5).is_multiple_of(4) { "yes" } else { "no" }
+            ))
         }),
     )];
     let table = write(&dir.path().join("l.parquet"), columns, false);

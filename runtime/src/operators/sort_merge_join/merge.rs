@@ -52,6 +52,9 @@ fn side_keys(
     key: impl Fn(&(crate::expr::Expr, crate::expr::Expr)) -> &crate::expr::Expr,
     job: &JobContext,
 ) -> Result<SideKeys> {
+    if spec.keys.len() != spec.directions.len() {
+        return Err(Error::Internal("a merge join needs a direction for each key".into()));
+    }
     let keys: Vec<SortKeySpec> = spec
         .keys
         .iter()
