@@ -242,7 +242,7 @@ pub enum Statement {
     },
     /// See [`Insert`].
     Insert(Insert),
-    /// See [`Copy`].
+    /// See [`struct@Copy`].
     Copy(Copy),
     /// `SET key = value`.
     Set {

@@ -2,7 +2,7 @@
 //!
 //! One set of operators serves bounded and unbounded inputs. The runtime sees no SQL, no logical and no
 //! physical plan: its input is plain serialisable data, its expressions are [`expr::Expr`] over column
-//! positions. Nothing outside [`env`] touches a clock, a file, a thread or a source of randomness.
+//! positions. Nothing outside [`mod@env`] touches a clock, a file, a thread or a source of randomness.
 
 pub mod aggregates;
 pub mod batch;

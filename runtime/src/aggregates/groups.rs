@@ -26,7 +26,7 @@ pub enum Groups<'a> {
         /// Number of rows.
         rows: usize,
     },
-    /// All ids are below [`FEW_GROUPS`].
+    /// All ids are below `FEW_GROUPS`.
     Few {
         /// One group a row.
         ids: &'a [RowId],

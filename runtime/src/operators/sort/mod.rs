@@ -1,6 +1,6 @@
 //! Sort: all rows of a bounded input, in order.
 //!
-//! Rows are collected until the input ends; see [`buffer`] for how they are sorted. Equal keys keep their order.
+//! Rows are collected until the input ends; see `buffer` for how they are sorted. Equal keys keep their order.
 //! Where only the first few rows are wanted, a [top-n](super::top_n) does the work and keeps only those. It has
 //! no meaning on unbounded input: a watermark passes without effect, since order is owed only at the end.
 
