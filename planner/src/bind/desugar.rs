@@ -4,9 +4,9 @@
 use std::ops::ControlFlow;
 
 use datafusion_sql::sqlparser::ast::{
-    Expr, Fetch, Join, JoinOperator, LimitClause, ObjectNamePart, OrderBy, OrderByExpr,
-    OrderByKind, Query, Select, SelectFlavor, SelectItem, SetExpr, TableFactor, Value, VisitMut,
-    VisitorMut, WildcardAdditionalOptions,
+    BinaryOperator, Expr, Fetch, Join, JoinOperator, LimitClause, ObjectNamePart, OrderBy,
+    OrderByExpr, OrderByKind, Query, Select, SelectFlavor, SelectItem, SetExpr, TableFactor,
+    UnaryOperator, Value, VisitMut, VisitorMut, WildcardAdditionalOptions,
 };
 
 use super::names::span_of_name;
@@ -84,6 +84,37 @@ impl VisitorMut for Desugar<'_> {
             ),
         }
     }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<PlannerError> {
+        distinct_before_and(expr);
+        ControlFlow::Continue(())
+    }
+}
+
+/// The parser reads `a IS DISTINCT FROM b AND c` as a comparison of `a` with `b AND c`, and what stands before it
+/// (`NOT`, `x AND`) takes the whole. Puts the operators into the standard's order; parentheses are nodes of their
+/// own, so that nothing they hold is moved.
+fn distinct_before_and(expr: &mut Expr) {
+    use BinaryOperator::{And, Or};
+    let (operand, below): (&mut Box<Expr>, &[BinaryOperator]) = match expr {
+        Expr::IsDistinctFrom(_, right) | Expr::IsNotDistinctFrom(_, right) => (right, &[And, Or]),
+        Expr::UnaryOp { op: UnaryOperator::Not, expr } => (expr, &[And, Or]),
+        Expr::BinaryOp { op: And, right, .. } => (right, &[Or]),
+        _ => return,
+    };
+    if !matches!(&**operand, Expr::BinaryOp { op, .. } if below.contains(op)) {
+        return;
+    }
+    let nothing = || Expr::Value(Value::Null.with_empty_span());
+    let mut chain = std::mem::replace(&mut **operand, nothing());
+    let mut leaf = &mut chain;
+    while matches!(leaf, Expr::BinaryOp { op, .. } if below.contains(op)) {
+        let Expr::BinaryOp { left, .. } = leaf else { return };
+        leaf = left;
+    }
+    **operand = std::mem::replace(leaf, nothing());
+    *leaf = std::mem::replace(expr, nothing());
+    *expr = chain;
 }
 
 fn stop(result: Result<()>) -> ControlFlow<PlannerError> {
