@@ -15,6 +15,7 @@ use datafusion_functions_nested::planner::{FieldAccessPlanner, NestedFunctionPla
 use datafusion_functions_window::planner::WindowFunctionPlanner;
 
 use crate::average::average;
+use crate::bind::SqlFunction;
 use crate::rewrite::QuotientPlanner;
 
 /// The registry: one map for each kind of function; aliases are entries of their own.
@@ -24,6 +25,7 @@ pub struct Functions {
     higher_order: HashMap<String, Arc<HigherOrderUDF>>,
     aggregate: HashMap<String, Arc<AggregateUDF>>,
     window: HashMap<String, Arc<WindowUDF>>,
+    sql: HashMap<String, Arc<SqlFunction>>,
     expr_planners: Vec<Arc<dyn ExprPlanner>>,
 }
 
@@ -63,9 +65,12 @@ impl Default for Functions {
             window: by_name(datafusion_functions_window::all_default_window_functions(), |f| {
                 names!(f)
             }),
+            sql: HashMap::new(),
             expr_planners: expr_planners(),
         };
         functions.register_aggregate(average());
+        functions.alias_aggregate("first", "first_value");
+        functions.alias_aggregate("last", "last_value");
         functions
     }
 }
@@ -117,6 +122,47 @@ impl Functions {
         self.aggregate.extend(names.into_iter().map(|name| (name, Arc::clone(&function))));
     }
 
+    /// The function of this name that is defined by an SQL expression.
+    pub fn sql(&self, name: &str) -> Option<Arc<SqlFunction>> {
+        self.sql.get(name).cloned()
+    }
+
+    /// Adds a function that is defined by an SQL expression, or replaces the one of its name.
+    pub fn register_sql(&mut self, function: SqlFunction) {
+        self.sql.insert(function.name().to_string(), Arc::new(function));
+    }
+
+    /// Removes a function that is defined by an SQL expression; false when there is none of this name.
+    pub fn remove_sql(&mut self, name: &str) -> bool {
+        self.sql.remove(name).is_some()
+    }
+
+    /// The names of all functions that are defined by SQL expressions, sorted.
+    pub fn sql_names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.sql.keys().cloned().collect();
+        names.sort();
+        names
+    }
+
+    pub(crate) fn has_sql_functions(&self) -> bool {
+        !self.sql.is_empty()
+    }
+
+    /// Whether a function of this name is there that no SQL expression defines.
+    pub(crate) fn is_built_in(&self, name: &str) -> bool {
+        self.scalar.contains_key(name)
+            || self.higher_order.contains_key(name)
+            || self.aggregate.contains_key(name)
+            || self.window.contains_key(name)
+    }
+
+    /// Another name for an aggregate function that is there.
+    fn alias_aggregate(&mut self, alias: &str, name: &str) {
+        if let Some(function) = self.aggregate(name) {
+            self.aggregate.insert(alias.to_string(), function);
+        }
+    }
+
     /// The names and aliases of all functions with their kind, sorted.
     pub fn names(&self) -> Vec<(String, FunctionKind)> {
         let mut names: Vec<(String, FunctionKind)> = Vec::new();
@@ -124,6 +170,7 @@ impl Functions {
         names.extend(self.higher_order.keys().map(|n| (n.clone(), FunctionKind::Scalar)));
         names.extend(self.aggregate.keys().map(|n| (n.clone(), FunctionKind::Aggregate)));
         names.extend(self.window.keys().map(|n| (n.clone(), FunctionKind::Window)));
+        names.extend(self.sql.keys().map(|n| (n.clone(), FunctionKind::Scalar)));
         names.sort();
         names
     }

@@ -16,7 +16,7 @@ mod statement;
 pub mod suggest;
 
 pub use average::avg;
-pub use bind::{Parameter, SharedSource, WorkTableSource};
+pub use bind::{Parameter, SharedSource, SqlFunction, WorkTableSource};
 pub use catalog::{Catalog, TableName, ViewDefinition};
 pub use deep_stack::with_deep_stack;
 pub use error::{ErrorKind, PlannerError, Result, Span};
@@ -24,6 +24,7 @@ pub use functions::{FunctionKind, Functions};
 pub use parse::{Hint, ParsedStatement};
 pub use planner::{Planner, PlannerOptions};
 pub use statement::{
-    Copy, CreateExternalTable, CreateTable, CreateView, DescribeTarget, DropKind, ExplainFormat,
-    Insert, QueryPlan, SharedId, SharedPlan, ShowKind, Statement,
+    Copy, CopyFrom, CreateExternalTable, CreateIndex, CreateTable, CreateView, DescribeTarget,
+    DropKind, ExplainFormat, Insert, Modification, Modify, QueryPlan, SharedId, SharedPlan,
+    ShowKind, Statement,
 };

@@ -7,7 +7,7 @@ use arrow::datatypes::SchemaRef;
 use datafusion_common::Constraints;
 use datafusion_expr::{Expr, LogicalPlan, TableSource};
 
-use crate::bind::Parameter;
+use crate::bind::{Parameter, SqlFunction};
 use crate::catalog::TableName;
 use crate::parse::ParsedStatement;
 
@@ -101,6 +101,8 @@ pub enum DropKind {
     View,
     /// A schema.
     Schema,
+    /// An index.
+    Index,
 }
 
 /// `CREATE TABLE` without a connector: an in-memory table, with the rows of a query when there is one.
@@ -196,6 +198,80 @@ impl fmt::Debug for Insert {
     }
 }
 
+/// Which statement changes a table's rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Modification {
+    /// `DELETE FROM`, `TRUNCATE`: the query gives the rows that stay.
+    Delete,
+    /// `UPDATE`: the query gives all rows as they are to be, and a last column that says which of them are changed.
+    Update,
+}
+
+/// `DELETE FROM`, `TRUNCATE` and `UPDATE`: a query whose rows take the place of the table's.
+#[derive(Clone)]
+pub struct Modify {
+    /// The table that changes.
+    pub table: TableName,
+    /// Its source.
+    pub source: Arc<dyn TableSource>,
+    /// What kind of change it is.
+    pub kind: Modification,
+    /// The rows, in the table's columns and types.
+    pub input: QueryPlan,
+}
+
+impl fmt::Debug for Modify {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Modify { table, source: _, kind, input } = self;
+        f.debug_struct("Modify")
+            .field("table", table)
+            .field("kind", kind)
+            .field("input", input)
+            .finish()
+    }
+}
+
+/// `COPY … FROM`: the rows of a file are added to a table.
+#[derive(Clone)]
+pub struct CopyFrom {
+    /// The table written to.
+    pub table: TableName,
+    /// Its source.
+    pub source: Arc<dyn TableSource>,
+    /// The columns that the file has, by position in the table; empty for all.
+    pub columns: Vec<usize>,
+    /// Where from: a path or glob.
+    pub path: String,
+    /// Lower-case format name, if given.
+    pub format: Option<String>,
+    /// All other options, in the order written; keys are lower-case.
+    pub options: Vec<(String, String)>,
+}
+
+impl fmt::Debug for CopyFrom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let CopyFrom { table, source: _, columns, path, format, options } = self;
+        f.debug_struct("CopyFrom")
+            .field("table", table)
+            .field("columns", columns)
+            .field("path", path)
+            .field("format", format)
+            .field("options", options)
+            .finish()
+    }
+}
+
+/// `CREATE INDEX`. Indexes are declarations: scans read columns, so that no query is answered from one.
+#[derive(Debug, Clone)]
+pub struct CreateIndex {
+    /// Its name.
+    pub name: String,
+    /// The table; it exists, and so do the columns.
+    pub table: TableName,
+    /// Do nothing when it exists.
+    pub if_not_exists: bool,
+}
+
 /// `COPY … TO`.
 #[derive(Debug, Clone)]
 pub struct Copy {
@@ -244,6 +320,28 @@ pub enum Statement {
     Insert(Insert),
     /// See [`struct@Copy`].
     Copy(Copy),
+    /// See [`CopyFrom`].
+    CopyFrom(CopyFrom),
+    /// See [`Modify`].
+    Modify(Modify),
+    /// See [`CreateIndex`].
+    CreateIndex(CreateIndex),
+    /// `CREATE FUNCTION` and `CREATE MACRO`.
+    CreateFunction {
+        /// What is created.
+        function: SqlFunction,
+        /// Replace it when it exists.
+        or_replace: bool,
+        /// Do nothing when it exists.
+        if_not_exists: bool,
+    },
+    /// `DROP FUNCTION`.
+    DropFunction {
+        /// Their names; at least one.
+        names: Vec<String>,
+        /// Do nothing about those that do not exist.
+        if_exists: bool,
+    },
     /// `SET key = value`.
     Set {
         /// The key, dots included.

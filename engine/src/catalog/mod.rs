@@ -1,5 +1,6 @@
 //! Names to tables.
 
+mod indexes;
 mod listing;
 mod resolve;
 mod statistics;

@@ -11,6 +11,7 @@ use datafusion_expr::Expr;
 use parking_lot::RwLock;
 use thalweg_planner::{DropKind, TableName, ViewDefinition, suggest};
 
+use super::indexes::Indexes;
 use super::table::Table;
 use crate::error::{Error, Report, Result};
 
@@ -101,13 +102,14 @@ type Entries = BTreeMap<String, Entry>;
 #[derive(Debug)]
 pub struct TableCatalog {
     schemas: RwLock<BTreeMap<String, Entries>>,
+    indexes: Indexes,
 }
 
 impl Default for TableCatalog {
     fn default() -> Self {
         let schemas =
             [DEFAULT_SCHEMA, TEMPORARY_SCHEMA].map(|name| (name.to_string(), Entries::new()));
-        TableCatalog { schemas: RwLock::new(BTreeMap::from(schemas)) }
+        TableCatalog { schemas: RwLock::new(BTreeMap::from(schemas)), indexes: Indexes::default() }
     }
 }
 
@@ -178,6 +180,7 @@ impl TableCatalog {
                 format!("DROP {} drops it.", what.to_uppercase()),
             ));
         }
+        self.indexes.forget(name);
         let mut schemas = self.schemas.write();
         let candidates = match &name.schema {
             Some(schema) => vec![schema.as_str()],
@@ -186,6 +189,16 @@ impl TableCatalog {
         Ok(candidates.iter().any(|s| {
             schemas.get_mut(*s).is_some_and(|entries| entries.remove(&name.table).is_some())
         }))
+    }
+
+    /// Declares an index of a table; false when its name is taken and that is no error.
+    pub fn create_index(&self, name: &str, table: &TableName, if_not_exists: bool) -> Result<bool> {
+        self.indexes.create(name, table, if_not_exists)
+    }
+
+    /// Drops the declaration of an index; false when there is none and that is no error.
+    pub fn drop_index(&self, name: &str, if_exists: bool) -> Result<bool> {
+        self.indexes.drop(name, if_exists)
     }
 
     /// Creates a schema; false when there is one and it is kept.
@@ -261,6 +274,7 @@ fn kind_name(kind: DropKind) -> &'static str {
         DropKind::Table => "table",
         DropKind::View => "view",
         DropKind::Schema => "schema",
+        DropKind::Index => "index",
     }
 }
 

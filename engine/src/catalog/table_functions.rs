@@ -41,16 +41,16 @@ fn files(name: &str, format: FileFormat, args: &[Expr]) -> Result<Arc<dyn Table>
     Ok(Arc::new(FileTable::discover(&paths, Some(format), &FileOptions::default())?))
 }
 
-/// `generate_series(start, stop[, step])` with its end, `range([start,] stop[, step])` without.
+/// `generate_series([start,] stop[, step])` with its end, `range([start,] stop[, step])` without; it starts at 0.
 fn series(name: &str, args: &[Expr], inclusive: bool) -> Result<Arc<dyn Table>> {
     let numbers = args.iter().map(|arg| number_of(name, arg)).collect::<Result<Vec<_>>>()?;
     let series = match numbers.as_slice() {
-        [stop] if !inclusive => Series::new(0, *stop, 1, inclusive)?,
+        [stop] => Series::new(0, *stop, 1, inclusive)?,
         [start, stop] => Series::new(*start, *stop, 1, inclusive)?,
         [start, stop, step] => Series::new(*start, *stop, *step, inclusive)?,
         _ => {
             return Err(Error::statement(format!(
-                "{name} takes a start, a stop and perhaps a step"
+                "{name} takes a stop, or a start, a stop and perhaps a step"
             )));
         }
     };

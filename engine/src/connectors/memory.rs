@@ -95,6 +95,18 @@ impl MemoryTable {
         self.rows.append(added);
     }
 
+    /// Puts other batches in the place of all rows, if these are still the rows `seen`; false when others have changed
+    /// the table in the meantime.
+    pub fn replace_seen(&self, seen: &Arc<Vec<RecordBatch>>, batches: Vec<RecordBatch>) -> bool {
+        let mut now = self.rows.batches.write();
+        if !Arc::ptr_eq(&now, seen) {
+            return false;
+        }
+        *now = Arc::new(batches);
+        *self.rows.statistics.lock() = None;
+        true
+    }
+
     /// Puts other batches in the place of all rows.
     pub fn replace(&self, batches: Vec<RecordBatch>) {
         *self.rows.batches.write() = Arc::new(batches);

@@ -49,6 +49,11 @@ fn explained(statement: Statement) -> Result<QueryPlan> {
         Statement::Query(query) => return Ok(query),
         Statement::Insert(insert) => return Ok(insert.input),
         Statement::Copy(copy) => return Ok(copy.input),
+        Statement::Modify(modify) => return Ok(modify.input),
+        Statement::CopyFrom(_) => "COPY … FROM",
+        Statement::CreateIndex(_) => "CREATE INDEX",
+        Statement::CreateFunction { .. } => "CREATE FUNCTION",
+        Statement::DropFunction { .. } => "DROP FUNCTION",
         Statement::CreateTable(create) => match create.query {
             Some(query) => return Ok(query),
             None => "CREATE TABLE",

@@ -9,6 +9,8 @@ mod channel;
 mod executor;
 mod explain;
 mod frame;
+mod load;
+mod modify;
 mod plan;
 mod query;
 mod statement;

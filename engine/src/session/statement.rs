@@ -1,13 +1,13 @@
 //! Running one statement: planning it and obeying it. The `match` here only dispatches.
 
 use thalweg_planner::{
-    CreateView, DescribeTarget, DropKind, Parameter, ParsedStatement, QueryPlan, ShowKind,
-    Statement, TableName, ViewDefinition, suggest,
+    CreateIndex, CreateView, DescribeTarget, DropKind, Parameter, ParsedStatement, QueryPlan,
+    ShowKind, SqlFunction, Statement, TableName, ViewDefinition, suggest,
 };
 
 use super::cancellation::CancellationToken;
 use super::frame::Frame;
-use super::{Session, explain, query, write};
+use super::{Session, explain, load, modify, query, write};
 use crate::catalog::{
     CATALOG_NAME, Entry, Listings, OnConflict, StatementCatalog, describe, texts,
 };
@@ -91,6 +91,17 @@ async fn run(cx: &StatementContext<'_>, statement: Statement) -> Result<Frame> {
         }
         Statement::Insert(insert) => write::insert(cx, insert).await,
         Statement::Copy(copy) => write::copy(cx, copy).await,
+        Statement::CopyFrom(copy) => load::copy_from(cx, copy).await,
+        Statement::Modify(modify) => modify::modify(cx, modify).await,
+        Statement::CreateIndex(create) => {
+            let CreateIndex { name, table, if_not_exists } = create;
+            cx.session.catalog().create_index(&name, &table, if_not_exists)?;
+            Ok(Frame::empty())
+        }
+        Statement::CreateFunction { function, or_replace, if_not_exists } => {
+            create_function(cx, function, on_conflict(or_replace, if_not_exists))
+        }
+        Statement::DropFunction { names, if_exists } => drop_functions(cx, &names, if_exists),
         Statement::Set { key, value } => cx.session.set(&key, &value).map(|()| Frame::empty()),
         Statement::Reset { key } => reset(cx, key),
         Statement::Show(kind) => show(cx, kind),
@@ -184,7 +195,43 @@ fn drop_objects(
         match kind {
             DropKind::Table | DropKind::View => catalog.drop_entry(kind, name, if_exists)?,
             DropKind::Schema => catalog.drop_schema(&name.table, if_exists)?,
+            DropKind::Index => catalog.drop_index(&name.table, if_exists)?,
         };
+    }
+    Ok(Frame::empty())
+}
+
+fn create_function(
+    cx: &StatementContext<'_>,
+    function: SqlFunction,
+    conflict: OnConflict,
+) -> Result<Frame> {
+    let name = function.name().to_string();
+    if cx.session.planner().functions().sql(&name).is_some() {
+        match conflict {
+            OnConflict::Keep => return Ok(Frame::empty()),
+            OnConflict::Replace => {}
+            OnConflict::Fail => {
+                let report = Report::new(format!("the function \"{name}\" already exists"));
+                let hint = "CREATE OR REPLACE FUNCTION replaces it.".to_string();
+                return Err(Error::catalog(report.with_hint(hint)));
+            }
+        }
+    }
+    cx.session.change_planner(|planner| planner.functions_mut().register_sql(function));
+    Ok(Frame::empty())
+}
+
+fn drop_functions(cx: &StatementContext<'_>, names: &[String], if_exists: bool) -> Result<Frame> {
+    for name in names {
+        let mut removed = false;
+        cx.session.change_planner(|planner| removed = planner.functions_mut().remove_sql(name));
+        if !removed && !if_exists {
+            let known = cx.session.planner().functions().sql_names();
+            let hint = suggest::did_you_mean(name, known.iter().map(String::as_str));
+            let report = Report::new(format!("no statement has created the function \"{name}\""));
+            return Err(Error::catalog(report.with_hint(hint)));
+        }
     }
     Ok(Frame::empty())
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{FieldRef, Schema, SchemaRef};
+use datafusion_expr::TableSource;
 use thalweg_planner::{Copy, CreateExternalTable, CreateTable, Insert, QueryPlan};
 use thalweg_runtime::operators::sink::SinkSpec;
 
@@ -103,13 +104,7 @@ pub(super) fn create_external_table(
 /// `INSERT INTO` and `INSERT OVERWRITE`.
 pub(super) async fn insert(cx: &StatementContext<'_>, insert: Insert) -> Result<Frame> {
     let Insert { table: name, source, input, overwrite } = insert;
-    let table = EngineTable::of(source.as_ref()).map(|engine| engine.table.as_ref() as &dyn Any);
-    let Some(memory) = table.and_then(|table| table.downcast_ref::<MemoryTable>()) else {
-        let report = Report::new(format!("INSERT INTO \"{name}\" is not supported"));
-        return Err(Error::Unsupported(Box::new(
-            report.with_hint("COPY (query) TO 'file' writes files.".to_string()),
-        )));
-    };
+    let memory = memory_table(source.as_ref(), &format!("INSERT INTO \"{name}\""))?;
     let batches = rows(cx, &input, memory.schema()).await?;
     let count = count(&batches);
     match overwrite {
@@ -117,6 +112,17 @@ pub(super) async fn insert(cx: &StatementContext<'_>, insert: Insert) -> Result<
         false => memory.append(batches),
     }
     Ok(Frame::written(count))
+}
+
+/// The table in memory behind a source; other tables cannot do `what`.
+pub(super) fn memory_table<'a>(source: &'a dyn TableSource, what: &str) -> Result<&'a MemoryTable> {
+    let table = EngineTable::of(source).map(|engine| engine.table.as_ref() as &dyn Any);
+    table.and_then(|table| table.downcast_ref::<MemoryTable>()).ok_or_else(|| {
+        let report = Report::new(format!("{what} is not supported"))
+            .with_detail("Only tables in memory can be changed.")
+            .with_hint("COPY (query) TO 'file' writes files.".to_string());
+        Error::Unsupported(Box::new(report))
+    })
 }
 
 /// `COPY … TO`.
@@ -144,7 +150,7 @@ pub(super) async fn copy(cx: &StatementContext<'_>, copy: Copy) -> Result<Frame>
 }
 
 /// All rows of a query, as rows of a table of the given columns.
-async fn rows(
+pub(super) async fn rows(
     cx: &StatementContext<'_>,
     query: &QueryPlan,
     schema: SchemaRef,
@@ -187,6 +193,7 @@ fn schema_of_result(declared: &SchemaRef, query: &QueryPlan) -> SchemaRef {
     Arc::new(Schema::new(fields.map(field).collect::<Vec<_>>()))
 }
 
-fn count(batches: &[RecordBatch]) -> u64 {
+/// How many rows the batches have.
+pub(super) fn count(batches: &[RecordBatch]) -> u64 {
     batches.iter().map(|batch| batch.num_rows() as u64).sum()
 }

@@ -6,7 +6,9 @@
 mod cte;
 mod definitions;
 mod desugar;
+mod load;
 mod locate;
+mod modify;
 mod names;
 mod outputs;
 mod provider;
@@ -14,6 +16,7 @@ mod refuse;
 mod relation;
 mod sharing;
 mod sources;
+mod sql_function;
 mod statements;
 mod translate;
 mod types;
@@ -21,6 +24,7 @@ mod using;
 
 pub use desugar::Parameter;
 pub use sources::{SharedSource, WorkTableSource};
+pub use sql_function::SqlFunction;
 
 pub(crate) use statements::{plan_statement, rewrite_plan};
 pub(crate) use translate::{carry, translate};

@@ -16,6 +16,7 @@ use super::outputs::names;
 use super::provider::Binder;
 use super::refuse::refuse;
 use super::sources::ViewSource;
+use super::sql_function::expand;
 use super::translate::translate;
 use super::using::resolve_using;
 use crate::catalog::{Catalog, TableName};
@@ -60,6 +61,7 @@ impl Binder<'_> {
         mut tree: T,
         parameters: &[Parameter],
     ) -> Result<T> {
+        expand(&mut tree, &self.planner.functions)?;
         refuse(&tree)?;
         desugar(&mut tree, parameters)?;
         resolve_using(&mut tree)?;
@@ -111,6 +113,7 @@ impl<'a> Context<'a> {
         let input = match &copy.source {
             CopySource::Query(query) => self.query(query)?,
             CopySource::Table(name) => self.query(&select_all_from(name.clone()))?,
+            CopySource::File { table, columns } => return self.copy_from(copy, table, columns),
         };
         for column in &copy.partition_by {
             let schema = input.plan.schema();
@@ -189,6 +192,19 @@ impl<'a> Context<'a> {
                 if_not_exists: *if_not_exists,
             }),
             SqlStatement::Insert(insert) => self.insert(insert),
+            SqlStatement::Delete(delete) => self.delete(delete),
+            SqlStatement::Update(update) => self.update(update),
+            SqlStatement::Truncate(truncate) => self.truncate(&truncate.table_names),
+            SqlStatement::CreateIndex(create) => self.create_index(create),
+            SqlStatement::CreateFunction(create) => self.create_function(create),
+            SqlStatement::CreateMacro { or_replace, name, args, definition, .. } => {
+                self.create_macro(name, args.as_deref().unwrap_or(&[]), definition, *or_replace)
+            }
+            SqlStatement::DropFunction(drop) => {
+                let names = drop.func_desc.iter().map(|f| Ok(table_name(&f.name)?.to_string()));
+                let names = names.collect::<Result<Vec<_>>>()?;
+                Ok(Statement::DropFunction { names, if_exists: drop.if_exists })
+            }
             SqlStatement::Drop { object_type, if_exists, names, .. } => {
                 self.drop(*object_type, *if_exists, names)
             }
@@ -282,6 +298,7 @@ impl<'a> Context<'a> {
             ObjectType::Table => DropKind::Table,
             ObjectType::View => DropKind::View,
             ObjectType::Schema => DropKind::Schema,
+            ObjectType::Index => DropKind::Index,
             other => {
                 return Err(PlannerError::not_supported(format!("DROP {other}"))
                     .with_span(Some(self.parsed.span())));

@@ -1,8 +1,9 @@
-//! `COPY table | (query) TO 'path'` with its options, in both usual forms:
+//! `COPY table | (query) TO 'path'` and `COPY table [(columns)] FROM 'path'` with its options, in both usual forms:
 //! `(FORMAT parquet, PARTITION_BY (a, b), key value)` and `STORED AS parquet PARTITIONED BY (a) OPTIONS (key value)`.
 
-use datafusion_sql::sqlparser::ast::{ObjectName, Query};
+use datafusion_sql::sqlparser::ast::{Ident, ObjectName, Query};
 use datafusion_sql::sqlparser::keywords::Keyword;
+use datafusion_sql::sqlparser::parser::IsOptional::Mandatory;
 use datafusion_sql::sqlparser::tokenizer::Token;
 
 use super::Ast;
@@ -19,11 +20,12 @@ pub(crate) struct CopyAst {
     pub(crate) partition_by: Vec<String>,
 }
 
-/// Where COPY takes its rows from.
+/// Where COPY takes its rows from; only rows of a file go to a table.
 #[derive(Debug, Clone)]
 pub(crate) enum CopySource {
     Table(ObjectName),
     Query(Box<Query>),
+    File { table: ObjectName, columns: Vec<Ident> },
 }
 
 /// An option's value as written.
@@ -44,21 +46,42 @@ impl Script<'_> {
         } else {
             CopySource::Table(self.object_name()?)
         };
-        let next = self.parser.peek_token();
-        if self.parser.peek_keyword(Keyword::FROM) {
-            let error = self.expected("TO", &next);
-            return Err(error.with_hint(
-                "to load a file, use INSERT INTO table SELECT * FROM 'path'".to_string(),
-            ));
-        }
-        if !self.parser.parse_keyword(Keyword::TO) {
-            return Err(self.expected("TO", &next));
-        }
+        let source = self.copy_direction(source)?;
         let path = self.string("the quoted path of a file")?;
         let mut copy =
             CopyAst { source, path, format: None, options: Vec::new(), partition_by: Vec::new() };
         self.copy_clauses(&mut copy)?;
         Ok(Ast::Copy(Box::new(copy)))
+    }
+
+    /// `TO`, or `[(columns)] FROM`, which makes the table a target.
+    fn copy_direction(&mut self, source: CopySource) -> Result<CopySource> {
+        let next = self.parser.peek_token();
+        let CopySource::Table(table) = source else {
+            return match self.parser.parse_keyword(Keyword::TO) {
+                true => Ok(source),
+                false => Err(self.expected("TO", &next)),
+            };
+        };
+        let columns = match next.token {
+            Token::LParen => {
+                let columns = self.parser.parse_parenthesized_column_list(Mandatory, false);
+                columns.map_err(|e| self.translate(e))?
+            }
+            _ => Vec::new(),
+        };
+        let next = self.parser.peek_token();
+        if self.parser.parse_keyword(Keyword::FROM) {
+            return Ok(CopySource::File { table, columns });
+        }
+        if !self.parser.parse_keyword(Keyword::TO) {
+            return Err(self.expected("TO or FROM", &next));
+        }
+        if columns.is_empty() {
+            return Ok(CopySource::Table(table));
+        }
+        let hint = "write COPY (SELECT columns FROM table) TO";
+        Err(self.expected("FROM", &next).with_hint(hint.to_string()))
     }
 
     fn copy_clauses(&mut self, copy: &mut CopyAst) -> Result<()> {

@@ -30,7 +30,7 @@ pub(super) fn check(ast: &mut Ast, hints: &Materialized) -> Result<()> {
         Ast::Explain { inner, .. } => check(inner, hints),
         Ast::Copy(copy) => match &mut copy.source {
             CopySource::Query(query) => check_tree(query.as_mut(), hints),
-            CopySource::Table(_) => Ok(()),
+            CopySource::Table(_) | CopySource::File { .. } => Ok(()),
         },
         Ast::Describe(DescribeAst::Query(query)) => check_tree(query.as_mut(), hints),
         Ast::Sql(statement) => check_tree::<SqlStatement>(statement.as_mut(), hints),

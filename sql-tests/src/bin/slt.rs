@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use thalweg_sql_tests::slt::{Dialect, FileReport, Options, run_file};
+use thalweg_sql_tests::slt::{Dialect, FileReport, Options, run_file, without_fragments};
 
 /// Runs .slt and .test files against the engine, each in a fresh session.
 #[derive(Debug, Parser)]
@@ -47,7 +47,12 @@ fn main() -> ExitCode {
     };
     let mut files = Vec::new();
     listed(arguments.list.as_deref(), &mut files);
-    arguments.paths.iter().for_each(|path| collect(path, &mut files));
+    for path in &arguments.paths {
+        let mut found = Vec::new();
+        collect(path, &mut found);
+        let found = found.into_iter().filter_map(|file| file.canonicalize().ok()).collect();
+        files.extend(if path.is_dir() { without_fragments(found) } else { found });
+    }
     let files: Vec<PathBuf> =
         files.into_iter().filter_map(|file| file.canonicalize().ok()).collect();
     if files.is_empty() {

@@ -1,5 +1,6 @@
 //! The dialects of test files: which engine they were written for.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
@@ -67,14 +68,34 @@ impl Dialect {
         }
     }
 
-    /// The folder that relative paths in a file start from.
-    pub fn base_directory(self, file: &Path) -> PathBuf {
-        let marker = match self {
-            Dialect::Datafusion => "test_files",
-            Dialect::Duckdb => "test",
-            Dialect::Sqlite | Dialect::Postgres => "",
+    /// A statement of the other engine's own in SQL, if it has a counterpart; else the statement as it is.
+    pub fn translated(self, sql: &str) -> Cow<'_, str> {
+        let words: Vec<&str> = sql.trim().trim_end_matches(';').split_whitespace().collect();
+        let text = match words.as_slice() {
+            // RisingLight's optimizer orders joins, and little else.
+            [pragma, "disable_optimizer"] if pragma.eq_ignore_ascii_case("pragma") => {
+                "SET optimizer.join_reordering = off".to_string()
+            }
+            [pragma, "enable_optimizer"] if pragma.eq_ignore_ascii_case("pragma") => {
+                "RESET optimizer.join_reordering".to_string()
+            }
+            // A command of RisingLight's shell: rows and distinct values of a column.
+            ["\\stat", table, column] => format!(
+                "SELECT 'postgres', '{table}', '{column}', count({column}), \
+                 count(DISTINCT {column}) FROM {table}"
+            ),
+            _ => return Cow::Borrowed(sql),
         };
-        let above = file.ancestors().find(|a| a.file_name().is_some_and(|name| name == marker));
+        Cow::Owned(text)
+    }
+
+    /// The folder that relative paths in a file start from: the one above the suite's folder of tests.
+    pub fn base_directory(self, file: &Path) -> PathBuf {
+        let is_suite = |folder: &&Path| {
+            let name = folder.file_name().and_then(|name| name.to_str());
+            matches!(name, Some("test_files" | "test" | "tests"))
+        };
+        let above = file.ancestors().find(is_suite);
         let base = above.or(Some(file)).and_then(Path::parent);
         base.unwrap_or(Path::new(".")).to_path_buf()
     }

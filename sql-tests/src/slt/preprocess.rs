@@ -8,8 +8,8 @@ use super::dialect::Dialect;
 /// The records' text; what follows an unmet requirement is left out.
 pub(super) fn preprocess(dialect: Dialect, text: &str, scratch: &str) -> String {
     match dialect {
-        Dialect::Datafusion => text.replace("test_files/scratch", scratch),
-        Dialect::Sqlite | Dialect::Postgres => text.to_string(),
+        Dialect::Datafusion => substituted(text, scratch).replace("test_files/scratch", scratch),
+        Dialect::Sqlite | Dialect::Postgres => substituted(text, scratch),
         Dialect::Duckdb => {
             let lines: Vec<String> = text.lines().map(|line| line.trim_end().to_string()).collect();
             let mut out = Vec::new();
@@ -17,6 +17,14 @@ pub(super) fn preprocess(dialect: Dialect, text: &str, scratch: &str) -> String 
             let text = out.join("\n").replace("{DATA_DIR}", "data").replace("{TEMP_DIR}", scratch);
             text.replace("__TEST_DIR__", scratch).replace("{TEST_DIR}", scratch) + "\n"
         }
+    }
+}
+
+/// The text with a folder to write to in the place of its name, in files that switch substitution on.
+fn substituted(text: &str, scratch: &str) -> String {
+    match text.lines().any(|line| line.trim() == "control substitution on") {
+        true => text.replace("${__TEST_DIR__}", scratch).replace("$__TEST_DIR__", scratch),
+        false => text.to_string(),
     }
 }
 

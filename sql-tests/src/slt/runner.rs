@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use sqllogictest::{
     ColumnType, Condition, Control, DefaultColumnType, QueryExpect, Record, ResultMode, SortMode,
-    StatementExpect, parse_with_name,
+    StatementExpect,
 };
 
 use super::compare::{Expectation, orders_rows};
 use super::dialect::Dialect;
-use super::preprocess::preprocess;
+use super::include::{including, place, records};
 use super::values;
 use crate::engine::{Answer, Engine};
 
@@ -54,46 +54,30 @@ pub fn run_file(path: &Path, options: &Options) -> FileReport {
 fn run_records(path: &Path, options: &Options, report: &mut FileReport) -> Result<(), String> {
     let path = path.canonicalize().map_err(|error| error.to_string())?;
     std::fs::create_dir_all(&options.scratch).map_err(|error| error.to_string())?;
-    let records = records(&path, options, 0)?;
+    let outer = including(&path);
+    let records = records(outer.as_deref().unwrap_or(&path), options)?;
     let engine = Engine::new(&options.settings, options.timeout)?;
     // Relative paths in statements start from the folder that the suite is run in.
     std::env::set_current_dir(options.dialect.base_directory(&path))
         .map_err(|error| error.to_string())?;
     let mut file = File { options, engine, report, sort: None, mode: None, hash_threshold: 0 };
+    let (own, mut begun) = (path.display().to_string(), false);
     for record in records {
         if let Record::Halt { .. } = record {
             break;
         }
-        file.run(record);
-    }
-    Ok(())
-}
-
-/// Files may include files, so deep.
-const INCLUDES_MAX: usize = 8;
-
-/// The records of a file, those of included files in their place.
-fn records(
-    path: &Path,
-    options: &Options,
-    depth: usize,
-) -> Result<Vec<Record<DefaultColumnType>>, String> {
-    let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let text = String::from_utf8_lossy(&bytes);
-    let text = preprocess(options.dialect, &text, &options.scratch.to_string_lossy());
-    let parsed = parse_with_name::<DefaultColumnType>(&text, path.display().to_string())
-        .map_err(|error| error.to_string())?;
-    let mut all = Vec::new();
-    for record in parsed {
-        match record {
-            Record::Include { filename, .. } if depth < INCLUDES_MAX => {
-                let included = path.parent().unwrap_or(Path::new(".")).join(&filename);
-                all.extend(records(&included, options, depth + 1)?);
+        let elsewhere = outer.is_some() && place(&record).is_some_and(|loc| loc.file() != own);
+        match (elsewhere, begun) {
+            (false, _) => {
+                begun |= place(&record).is_some();
+                file.run(record);
             }
-            other => all.push(other),
+            (true, false) => file.prepare(&record),
+            // A fragment may be included several times: the first counts.
+            (true, true) => break,
         }
     }
-    Ok(all)
+    Ok(())
 }
 
 struct File<'a> {
@@ -106,13 +90,26 @@ struct File<'a> {
 }
 
 impl File<'_> {
+    /// Runs what a fragment may need of the records before it, without counting it.
+    fn prepare(&mut self, record: &Record<DefaultColumnType>) {
+        let (conditions, sql) = match record {
+            Record::Statement { conditions, sql, .. } => (conditions, sql),
+            Record::Query { conditions, sql, .. } if changes_something(sql) => (conditions, sql),
+            _ => return,
+        };
+        if !self.is_unwanted(conditions, sql) {
+            // What fails here shows in the fragment's records.
+            let _ = self.engine.run(&self.options.dialect.translated(sql));
+        }
+    }
+
     fn run(&mut self, record: Record<DefaultColumnType>) {
         match record {
             Record::Statement { loc, conditions, sql, expected, .. } => {
                 if self.skips(&conditions, &sql) {
                     return;
                 }
-                let outcome = self.engine.run(&sql);
+                let outcome = self.engine.run(&self.options.dialect.translated(&sql));
                 let verdict = self.statement_verdict(&expected, outcome);
                 self.count(&loc.to_string(), &sql, verdict);
             }
@@ -120,7 +117,7 @@ impl File<'_> {
                 if self.skips(&conditions, &sql) {
                     return;
                 }
-                let outcome = self.engine.run(&sql);
+                let outcome = self.engine.run(&self.options.dialect.translated(&sql));
                 let verdict = self.query_verdict(&sql, &expected, outcome);
                 self.count(&loc.to_string(), &sql, verdict);
             }
@@ -134,14 +131,18 @@ impl File<'_> {
     }
 
     fn skips(&mut self, conditions: &[Condition], sql: &str) -> bool {
+        let skips = self.is_unwanted(conditions, sql);
+        self.report.skipped += usize::from(skips);
+        skips
+    }
+
+    fn is_unwanted(&self, conditions: &[Condition], sql: &str) -> bool {
         let dialect = self.options.dialect;
         let unwanted = conditions.iter().any(|condition| match condition {
             Condition::OnlyIf { label } => !dialect.is_engine(label),
             Condition::SkipIf { label } => dialect.is_engine(label),
         });
-        let skips = unwanted || dialect.is_foreign(sql);
-        self.report.skipped += usize::from(skips);
-        skips
+        unwanted || dialect.is_foreign(sql)
     }
 
     fn count(&mut self, place: &str, sql: &str, verdict: Result<(), String>) {
@@ -188,7 +189,11 @@ impl File<'_> {
         };
         let answer = outcome.map_err(|message| format!("error: {message}"))?;
         let types: Vec<char> = types.iter().map(ColumnType::to_char).collect();
-        let rows = values::rows(self.options.dialect, &answer.batches, &types);
+        let rows = match answer.rows_written {
+            // Other engines answer a statement that writes with the number of rows.
+            Some(written) if answer.schema.fields().is_empty() => vec![vec![written.to_string()]],
+            _ => values::rows(self.options.dialect, &answer.batches, &types),
+        };
         let expectation = Expectation {
             dialect: self.options.dialect,
             lines,
@@ -214,6 +219,12 @@ impl File<'_> {
             Ok(_) => Err("an answer where an error is expected".into()),
         }
     }
+}
+
+/// Whether a query record's statement is none that only reads.
+fn changes_something(sql: &str) -> bool {
+    let first = sql.split_whitespace().next().unwrap_or_default().to_ascii_lowercase();
+    ["insert", "copy", "create", "update", "delete"].contains(&first.as_str())
 }
 
 /// Lines of each side that a failure shows.
