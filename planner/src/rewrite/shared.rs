@@ -123,17 +123,55 @@ fn filter_of(readers: &[TableScan], schema: &DFSchema) -> Result<Option<Expr>> {
     if readers.len() > MAX_FILTERED_READERS {
         return Ok(None);
     }
-    let mut alternatives: Vec<Expr> = Vec::new();
+    let mut alternatives: Vec<Vec<Expr>> = Vec::new();
     for scan in readers {
         let usable = scan.filters.iter().filter(|f| usable(f));
         let conditions = usable.map(|f| over(f.clone(), schema)).collect::<Result<Vec<_>>>()?;
-        match conjunction(conditions) {
-            Some(condition) if !alternatives.contains(&condition) => alternatives.push(condition),
-            Some(_) => {}
-            None => return Ok(None),
+        if conditions.is_empty() {
+            return Ok(None);
+        }
+        if !alternatives.contains(&conditions) {
+            alternatives.push(conditions);
         }
     }
-    Ok(disjunction(alternatives))
+    let mut all = implied(&alternatives);
+    all.extend(disjunction(alternatives.into_iter().filter_map(conjunction)));
+    Ok(conjunction(all))
+}
+
+/// For each column that every alternative restricts by itself, the disjunction of these restrictions.
+///
+/// The disjunction of whole alternatives stays above an aggregate as soon as one of them restricts its result; what
+/// it implies for a grouping column alone still goes down to the scans.
+fn implied(alternatives: &[Vec<Expr>]) -> Vec<Expr> {
+    let [first, rest @ ..] = alternatives else {
+        return Vec::new();
+    };
+    if rest.is_empty() {
+        return Vec::new();
+    }
+    let only = |condition: &Expr, column: &Column| {
+        let columns = condition.column_refs();
+        columns.len() == 1 && columns.contains(column)
+    };
+    let restriction = |alternative: &Vec<Expr>, column: &Column| {
+        conjunction(alternative.iter().filter(|c| only(c, column)).cloned())
+    };
+    let columns: BTreeSet<&Column> = first.iter().flat_map(Expr::column_refs).collect();
+    columns
+        .into_iter()
+        .filter_map(|column| {
+            let each: Option<Vec<Expr>> =
+                alternatives.iter().map(|a| restriction(a, column)).collect();
+            let mut distinct: Vec<Expr> = Vec::new();
+            for restriction in each? {
+                if !distinct.contains(&restriction) {
+                    distinct.push(restriction);
+                }
+            }
+            disjunction(distinct)
+        })
+        .collect()
 }
 
 /// Whether a scan's filter can be evaluated in the shared plan with the same outcome.

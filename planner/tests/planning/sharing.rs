@@ -57,6 +57,15 @@ fn readers_narrow_columns_and_rows() {
 }
 
 #[test]
+fn what_all_readers_imply_for_a_key_goes_below_the_grouping() {
+    let text = text(
+        "WITH c AS (SELECT k, sum(v) AS total FROM t GROUP BY k)
+         SELECT a.total FROM c a JOIN c b ON a.k + 1 = b.k WHERE a.k = 1 AND a.total > 0 AND b.k = 2",
+    );
+    assert!(text.contains("full_filters=[t.k = Int32(1) OR t.k = Int32(2)]"), "{text}");
+}
+
+#[test]
 fn one_reader_of_all_rows_keeps_them() {
     let text = text(
         "WITH c AS (SELECT k, sum(v) AS total FROM t GROUP BY k)
