@@ -66,6 +66,8 @@ pub struct StrategySwitches {
     pub top_n: bool,
     /// Filters passed from builds to scans.
     pub runtime_filters: bool,
+    /// Grouping keys that stay in the build they come from until their group leaves.
+    pub late_keys: bool,
     /// Join orders other than the written one.
     pub join_reordering: bool,
 }
@@ -82,6 +84,7 @@ impl Default for StrategySwitches {
             two_phase_aggregate: true,
             top_n: true,
             runtime_filters: true,
+            late_keys: true,
             join_reordering: true,
         }
     }
@@ -89,7 +92,7 @@ impl Default for StrategySwitches {
 
 impl StrategySwitches {
     /// The switches' names, as the setting `optimizer.<name>` spells them.
-    pub const NAMES: [&'static str; 10] = [
+    pub const NAMES: [&'static str; 11] = [
         "hash_join",
         "sort_merge_join",
         "nested_loop_join",
@@ -99,6 +102,7 @@ impl StrategySwitches {
         "two_phase_aggregate",
         "top_n",
         "runtime_filters",
+        "late_keys",
         "join_reordering",
     ];
 
@@ -114,6 +118,7 @@ impl StrategySwitches {
             "two_phase_aggregate" => &mut self.two_phase_aggregate,
             "top_n" => &mut self.top_n,
             "runtime_filters" => &mut self.runtime_filters,
+            "late_keys" => &mut self.late_keys,
             "join_reordering" => &mut self.join_reordering,
             _ => return None,
         })

@@ -2,13 +2,14 @@
 
 use datafusion_expr::expr::NullTreatment;
 use thalweg_optimizer::physical::{
-    AggregateCall, AggregatePhase, ColumnId, GroupingSets, PhysicalNode, PhysicalOp, ShipStrategy,
+    AggregateCall, AggregatePhase, ColumnId, GroupingSets, LateKeys, PhysicalNode, PhysicalOp,
+    ShipStrategy,
 };
 use thalweg_runtime::expr::Expr;
 use thalweg_runtime::graph;
 use thalweg_runtime::operators::OperatorSpec;
 use thalweg_runtime::operators::hash_aggregate::{
-    self, AggregateSpec, GroupingSetsSpec, HashAggregateSpec,
+    self, AggregateSpec, GroupingSetsSpec, HashAggregateSpec, LateKeysSpec,
 };
 use thalweg_runtime::operators::project::ProjectSpec;
 use thalweg_runtime::operators::sort_aggregate::SortAggregateSpec;
@@ -21,7 +22,7 @@ use super::fragment::{Fragment, exchange_mode};
 
 impl Lowering<'_> {
     pub(super) fn hash_aggregate(&mut self, node: &PhysicalNode) -> Result<Fragment> {
-        let PhysicalOp::HashAggregate { phase, group_by, grouping_sets, aggregates } = &node.op
+        let PhysicalOp::HashAggregate { phase, group_by, grouping_sets, aggregates, .. } = &node.op
         else {
             return Err(Error::Internal("not a hash aggregate".into()));
         };
@@ -48,13 +49,13 @@ impl Lowering<'_> {
     fn final_aggregate(&mut self, node: &PhysicalNode) -> Result<Fragment> {
         let channel = &node.inputs[0];
         let partial_node = &channel.node;
-        let PhysicalOp::HashAggregate { group_by, grouping_sets, aggregates, .. } =
+        let PhysicalOp::HashAggregate { group_by, grouping_sets, aggregates, late_keys, .. } =
             &partial_node.op
         else {
             return Err(Error::Internal("a final aggregate without its partial one".into()));
         };
         let mut partial = self.input(partial_node)?;
-        let spec = self.spec(
+        let mut spec = self.spec(
             hash_aggregate::AggregatePhase::Partial,
             &partial.columns,
             group_by,
@@ -63,6 +64,7 @@ impl Lowering<'_> {
         )?;
         let final_spec =
             HashAggregateSpec { phase: hash_aggregate::AggregatePhase::Final, ..spec.clone() };
+        spec.late_keys = self.late_keys(late_keys, &partial.columns)?;
         partial.push(partial_node.id, OperatorSpec::HashAggregate(spec));
         let parallelism = self.parallelism(node);
         let ship = match &channel.ship {
@@ -144,6 +146,29 @@ impl Lowering<'_> {
         Ok(fragment)
     }
 
+    /// The keys that are fetched from builds of joins in the same chain.
+    fn late_keys(&self, late: &[LateKeys], input: &[ColumnId]) -> Result<Vec<LateKeysSpec>> {
+        let lost = |id: ColumnId| Error::Internal(format!("late keys without their build {id}"));
+        late.iter()
+            .map(|late| {
+                let build = self.late.get(&late.reference).ok_or_else(|| lost(late.reference))?;
+                let place = |columns: &[ColumnId], id: ColumnId| {
+                    columns.iter().position(|c| *c == id).ok_or_else(|| lost(id))
+                };
+                Ok(LateKeysSpec {
+                    shared: build.shared,
+                    partitioned: build.partitioned,
+                    reference: place(input, late.reference)?,
+                    keys: late
+                        .keys
+                        .iter()
+                        .map(|&(key, id)| Ok((key, place(&build.columns, id)?)))
+                        .collect::<Result<_>>()?,
+                })
+            })
+            .collect()
+    }
+
     fn spec(
         &self,
         phase: hash_aggregate::AggregatePhase,
@@ -169,6 +194,7 @@ impl Lowering<'_> {
                 .iter()
                 .map(|call| aggregate_spec(call, &mut scope))
                 .collect::<Result<_>>()?,
+            late_keys: Vec::new(),
         })
     }
 }

@@ -27,6 +27,7 @@ impl Lowering<'_> {
             null_aware,
             mark,
             runtime_filters,
+            late_columns,
             ..
         } = &node.op
         else {
@@ -57,10 +58,21 @@ impl Lowering<'_> {
                 true => Vec::new(),
                 false => runtime_filters.iter().map(|f| (f.id, f.key_index)).collect(),
             },
+            late: match late_columns {
+                Some(late) => {
+                    late.columns.iter().map(|&id| scope.position(id)).collect::<Result<_>>()?
+                }
+                None => Vec::new(),
+            },
             probes: sides.probe.parallelism,
         };
         let build_types = scope.types();
         let build_columns = build_side.columns.clone();
+        let reference = late_columns.as_ref().map(|late| late.reference);
+        if let Some(reference) = reference {
+            let columns = build_columns.clone();
+            self.late.insert(reference, LateSource { shared, partitioned, columns });
+        }
         build_side.push(node.id, OperatorSpec::HashJoinBuild(build_spec));
         self.close(build_side, "build");
 
@@ -74,7 +86,12 @@ impl Lowering<'_> {
             build: build_types,
             keys: scope.lower_all(&probe_keys)?,
             filter: self.join_filter(filter.as_ref(), &probe.columns, &build_columns)?,
-            output: join_columns(&node.output, &probe.columns, &build_columns, *mark)?,
+            output: join_columns(
+                &node.output,
+                &probe.columns,
+                &build_columns,
+                &[(*mark, JoinColumn::Mark), (reference, JoinColumn::BuildReference)],
+            )?,
             null_equal: *null_equal,
             null_aware: *null_aware,
         };
@@ -109,7 +126,12 @@ impl Lowering<'_> {
             input: probe.types(self.columns),
             build: build_types,
             filter: self.join_filter(filter.as_ref(), &probe.columns, &build_columns)?,
-            output: join_columns(&node.output, &probe.columns, &build_columns, *mark)?,
+            output: join_columns(
+                &node.output,
+                &probe.columns,
+                &build_columns,
+                &[(*mark, JoinColumn::Mark)],
+            )?,
         };
         probe.columns = node.output.clone();
         probe.push(node.id, OperatorSpec::NestedLoopProbe(spec));
@@ -138,7 +160,12 @@ impl Lowering<'_> {
             directions: keys.iter().map(|k| (k.descending, k.nulls_first)).collect(),
             kind: join_kind(*join_type, Side::Right)?,
             filter: self.join_filter(filter.as_ref(), &left_columns, &right_columns)?,
-            output: join_columns(&node.output, &left_columns, &right_columns, *mark)?,
+            output: join_columns(
+                &node.output,
+                &left_columns,
+                &right_columns,
+                &[(*mark, JoinColumn::Mark)],
+            )?,
             null_equal: *null_equal,
         };
         let inputs = [left, right]
@@ -212,22 +239,32 @@ impl Lowering<'_> {
     }
 }
 
+/// A build from which an aggregate further on in the chain fetches columns.
+pub struct LateSource {
+    /// The shared build.
+    pub shared: u32,
+    /// Whether each subtask has a build of its own.
+    pub partitioned: bool,
+    /// The build side's columns, by position.
+    pub columns: Vec<ColumnId>,
+}
+
 struct JoinSides {
     build: Fragment,
     probe: Fragment,
     partitioned: bool,
 }
 
-/// Where each output column comes from.
+/// Where each output column comes from; `own` are those that the join itself makes.
 fn join_columns(
     output: &[ColumnId],
     probe: &[ColumnId],
     build: &[ColumnId],
-    mark: Option<ColumnId>,
+    own: &[(Option<ColumnId>, JoinColumn)],
 ) -> Result<Vec<JoinColumn>> {
     let place = |id: &ColumnId| {
-        if Some(*id) == mark {
-            return Ok(JoinColumn::Mark);
+        if let Some((_, made)) = own.iter().find(|(made, _)| *made == Some(*id)) {
+            return Ok(*made);
         }
         let of_probe = probe.iter().position(|c| c == id).map(JoinColumn::Probe);
         let of_build = || build.iter().position(|c| c == id).map(JoinColumn::Build);

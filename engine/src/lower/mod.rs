@@ -51,6 +51,7 @@ pub fn lower(plan: &PhysicalPlan, options: &LowerOptions) -> Result<JobGraph> {
         next_shared: 0,
         work_tables: HashMap::new(),
         meeting: meeting::meeting_nodes(plan),
+        late: HashMap::new(),
     };
     for shared in &plan.shared {
         let mut fragment = lowering.node(&shared.root)?;
@@ -81,6 +82,8 @@ struct Lowering<'a> {
     work_tables: HashMap<u32, recursive::WorkTable>,
     /// Nodes whose rows must be where the keys of their siblings are.
     meeting: HashSet<u32>,
+    /// Builds with late columns, by the column of references.
+    late: HashMap<ColumnId, join::LateSource>,
 }
 
 impl<'a> Lowering<'a> {

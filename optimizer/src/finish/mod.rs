@@ -1,7 +1,8 @@
-//! Final passes over a chosen plan: runtime filters, exchange modes, node numbers.
+//! Final passes over a chosen plan: runtime filters, late keys, exchange modes, node numbers.
 //!
 //! Invariant: these passes change neither operators' results nor strategies.
 
+mod late_keys;
 mod runtime_filters;
 
 pub(crate) use runtime_filters::{LEAST_DROPPED_SHARE, drops_unmatched};
@@ -32,31 +33,39 @@ pub fn optimize(
     options: &OptimizerOptions,
 ) -> Result<PhysicalPlan> {
     let query = relational::bind(input.borrow())?;
-    let searched = search::search(&query, statistics, options)?;
-    let mut filters = RuntimeFilters::new(&searched.estimator, &searched.columns);
+    let mut searched = search::search(&query, statistics, options)?;
+    if options.strategies.runtime_filters {
+        let mut filters = RuntimeFilters::new(&searched.estimator, &searched.columns);
+        searched.root = filters.assign(&searched.root);
+        searched.shared.iter_mut().for_each(|(_, _, node)| *node = filters.assign(node));
+    }
+    let mut columns = searched.columns;
     let mut next_id = 0;
     let mut finish = |node: &Arc<PhysicalNode>| {
-        let node =
-            if options.strategies.runtime_filters { filters.assign(node) } else { node.clone() };
-        numbered(&node, options.exchange_mode, &mut next_id)
+        let node = numbered(node, options.exchange_mode, &mut next_id);
+        if options.strategies.late_keys { late_keys::assign(&node, &mut columns) } else { node }
     };
     let root = finish(&searched.root);
-    let shared = searched.shared.iter().map(|(id, name, node)| {
-        let root = finish(node);
-        SharedNode {
-            id: *id,
-            name: name.clone(),
-            columns: root.output.clone(),
-            root,
-            mode: ExchangeMode::Blocking,
-            reason: "read more than once: its readers may join again".to_owned(),
-        }
-    });
+    let shared: Vec<SharedNode> = searched
+        .shared
+        .iter()
+        .map(|(id, name, node)| {
+            let root = finish(node);
+            SharedNode {
+                id: *id,
+                name: name.clone(),
+                columns: root.output.clone(),
+                root,
+                mode: ExchangeMode::Blocking,
+                reason: "read more than once: its readers may join again".to_owned(),
+            }
+        })
+        .collect();
     let plan = PhysicalPlan {
-        shared: shared.collect(),
+        shared,
         root,
         output: query.output,
-        columns: Arc::new(searched.columns),
+        columns: Arc::new(columns),
         warnings: searched.warnings,
     };
     if cfg!(debug_assertions) {

@@ -90,6 +90,7 @@ fn operator(step: &JoinStep) -> PhysicalOp {
                 Side::Right => pair.unique.1,
             },
             runtime_filters: Vec::new(),
+            late_columns: None,
         },
         JoinStrategy::SortMerge { order, keys } => PhysicalOp::SortMergeJoin {
             join_type: pair.op,

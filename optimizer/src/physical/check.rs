@@ -105,9 +105,12 @@ fn own_columns(node: &PhysicalNode) -> BTreeSet<ColumnId> {
         | PhysicalOp::Union { .. }
         | PhysicalOp::RecursiveCte { .. } => node.output.clone(),
         PhysicalOp::Project { exprs } => exprs.iter().map(|(id, _)| *id).collect(),
-        PhysicalOp::HashJoin { mark, .. }
-        | PhysicalOp::SortMergeJoin { mark, .. }
-        | PhysicalOp::NestedLoopJoin { mark, .. } => mark.iter().copied().collect(),
+        PhysicalOp::HashJoin { mark, late_columns, .. } => {
+            mark.iter().copied().chain(late_columns.iter().map(|late| late.reference)).collect()
+        }
+        PhysicalOp::SortMergeJoin { mark, .. } | PhysicalOp::NestedLoopJoin { mark, .. } => {
+            mark.iter().copied().collect()
+        }
         PhysicalOp::HashAggregate { group_by, grouping_sets, aggregates, .. } => {
             let keys = group_by.iter().map(|(id, _)| *id);
             let set_id = grouping_sets.iter().map(|sets| sets.id_column);

@@ -5,7 +5,7 @@ use datafusion_common::{Column, JoinType};
 use datafusion_expr::Expr;
 
 use crate::physical::{
-    AggregateCall, AggregatePhase, ColumnId, ColumnTable, PhysicalNode, PhysicalOp,
+    AggregateCall, AggregatePhase, ColumnId, ColumnTable, LateKeys, PhysicalNode, PhysicalOp,
     RuntimeFilterDef, ShipStrategy, Side,
 };
 use crate::properties::{Ordering, Partitioning, SortKey};
@@ -118,8 +118,10 @@ impl<'a> Names<'a> {
             PhysicalOp::NestedLoopJoin { join_type, build, filter, .. } => {
                 self.join(*join_type, Some(*build), &[], filter.as_ref())
             }
-            PhysicalOp::HashAggregate { phase, group_by, aggregates, .. }
-            | PhysicalOp::SortAggregate { phase, group_by, aggregates } => {
+            PhysicalOp::HashAggregate { phase, group_by, aggregates, late_keys, .. } => {
+                self.aggregate(*phase, group_by, aggregates) + &self.fetched(late_keys)
+            }
+            PhysicalOp::SortAggregate { phase, group_by, aggregates } => {
                 self.aggregate(*phase, group_by, aggregates)
             }
             PhysicalOp::Sort { keys, fetch } => {
@@ -222,6 +224,15 @@ impl<'a> Names<'a> {
             return String::new();
         }
         format!(" publishes filters ({})", ids.join(", "))
+    }
+
+    fn fetched(&self, late: &[LateKeys]) -> String {
+        let keys: Vec<ColumnId> =
+            late.iter().flat_map(|late| late.keys.iter().map(|(_, column)| *column)).collect();
+        if keys.is_empty() {
+            return String::new();
+        }
+        format!(" fetches {} from builds", self.list(&keys))
     }
 
     fn aggregate(

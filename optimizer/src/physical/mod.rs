@@ -16,8 +16,8 @@ pub use columns::{ColumnId, ColumnInfo, ColumnTable};
 pub use explain::{Actual, explain};
 pub use explain_json::explain_json;
 pub use operators::{
-    AggregateCall, AggregatePhase, GroupingSets, PhysicalOp, RuntimeFilterDef, RuntimeFilterUse,
-    Side, UnnestColumn, UnnestSource, WindowCall,
+    AggregateCall, AggregatePhase, GroupingSets, LateColumns, LateKeys, PhysicalOp,
+    RuntimeFilterDef, RuntimeFilterUse, Side, UnnestColumn, UnnestSource, WindowCall,
 };
 pub use plan::{
     Channel, Estimates, ExchangeMode, Parallelism, PhysicalNode, PhysicalPlan, Provenance,

@@ -102,6 +102,8 @@ pub enum PhysicalOp {
         build_unique: bool,
         /// Filters that the finished build publishes.
         runtime_filters: Vec<RuntimeFilterDef>,
+        /// Build columns that stay behind, to be fetched by an aggregate above.
+        late_columns: Option<LateColumns>,
     },
     /// Merge join of two inputs, each sorted by its keys in the order of `on`.
     SortMergeJoin {
@@ -139,6 +141,8 @@ pub enum PhysicalOp {
         grouping_sets: Option<GroupingSets>,
         /// The aggregates. A partial phase puts each state under the aggregate's output id.
         aggregates: Vec<AggregateCall>,
+        /// Keys that are fetched from builds of joins below; only in a partial phase.
+        late_keys: Vec<LateKeys>,
     },
     /// Aggregation of an input that is sorted (or grouped) by the keys.
     SortAggregate {
@@ -216,6 +220,24 @@ pub enum PhysicalOp {
         /// The column here, and its position in the `RecursiveCte`'s output.
         columns: Vec<(ColumnId, usize)>,
     },
+}
+
+/// Build columns that leave a join as the number of a build row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LateColumns {
+    /// The column of row numbers that leaves the join in their place.
+    pub reference: ColumnId,
+    /// The columns of the build side.
+    pub columns: Vec<ColumnId>,
+}
+
+/// Grouping keys that a partial aggregate fetches from the build of a join.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LateKeys {
+    /// The join's [`LateColumns::reference`].
+    pub reference: ColumnId,
+    /// Positions among the keys, and the build column of each. Their expressions in `group_by` are the reference.
+    pub keys: Vec<(usize, ColumnId)>,
 }
 
 /// Which part of an aggregation a node does.

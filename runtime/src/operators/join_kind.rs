@@ -105,6 +105,8 @@ pub enum JoinColumn {
     Probe(usize),
     /// A column of the build side.
     Build(usize),
+    /// The reference to the build row, for columns that are fetched late; of hash joins only.
+    BuildReference,
     /// The mark of the Mark kinds, a boolean.
     Mark,
 }

@@ -23,6 +23,11 @@ const BATCH_ROWS_MIN: usize = 64;
 pub(crate) trait BuildColumns {
     /// Build column `column` of the rows `ids`; `nullable` says whether [`NO_ROW`] may be among them.
     fn gather(&self, column: usize, ids: &[RowId], nullable: bool) -> Result<ArrayRef>;
+
+    /// The references to the rows `ids`, [`NO_ROW`] included, where there are such.
+    fn references(&self, _ids: &[RowId]) -> Result<ArrayRef> {
+        Err(Error::Internal("a join without late columns emits references".into()))
+    }
 }
 
 /// Pairs of probe and build rows.
@@ -55,6 +60,7 @@ impl JoinOutput {
             .map(|column| match column {
                 JoinColumn::Probe(i) => probe.get(*i).cloned(),
                 JoinColumn::Build(i) => build.get(*i).map(unpacked_type),
+                JoinColumn::BuildReference => Some(DataType::UInt32),
                 JoinColumn::Mark => Some(DataType::Boolean),
             })
             .collect::<Option<Vec<_>>>()
@@ -75,7 +81,7 @@ impl JoinOutput {
             width += match (data_type.primitive_width(), column) {
                 (Some(bytes), _) => bytes,
                 (None, JoinColumn::Build(_)) => build_row_bytes.max(16),
-                (None, JoinColumn::Probe(_) | JoinColumn::Mark) => 16,
+                (None, JoinColumn::Probe(_) | JoinColumn::BuildReference | JoinColumn::Mark) => 16,
             };
         }
         // A little more than the bound is better than a split into a large and a small batch.
@@ -99,6 +105,7 @@ impl JoinOutput {
             .map(|column| match column {
                 JoinColumn::Probe(i) => picked.column(probe.column(*i)),
                 JoinColumn::Build(i) => build.gather(*i, pairs.ids, pairs.nullable),
+                JoinColumn::BuildReference => build.references(pairs.ids),
                 JoinColumn::Mark => Err(no_mark()),
             })
             .collect::<Result<Vec<_>>>()?;
@@ -113,7 +120,7 @@ impl JoinOutput {
             .iter()
             .map(|column| match column {
                 JoinColumn::Probe(i) => picked.column(probe.column(*i)),
-                JoinColumn::Build(_) => Err(no_build()),
+                JoinColumn::Build(_) | JoinColumn::BuildReference => Err(no_build()),
                 JoinColumn::Mark => Err(no_mark()),
             })
             .collect::<Result<Vec<_>>>()?;
@@ -128,7 +135,7 @@ impl JoinOutput {
             .iter()
             .map(|column| match column {
                 JoinColumn::Probe(i) => Ok(probe.column(*i).clone()),
-                JoinColumn::Build(_) => Err(no_build()),
+                JoinColumn::Build(_) | JoinColumn::BuildReference => Err(no_build()),
                 JoinColumn::Mark => Ok(mark.clone()),
             })
             .collect::<Result<Vec<_>>>()?;
@@ -150,6 +157,7 @@ impl JoinOutput {
             .map(|(column, data_type)| match column {
                 JoinColumn::Probe(_) => Ok(new_null_array(data_type, ids.len())),
                 JoinColumn::Build(i) => build.gather(*i, ids, false),
+                JoinColumn::BuildReference => build.references(ids),
                 JoinColumn::Mark => mark.clone().ok_or_else(no_mark),
             })
             .collect::<Result<Vec<_>>>()?;

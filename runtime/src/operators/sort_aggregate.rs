@@ -85,6 +85,7 @@ impl SortAggregate {
             key_types: spec.key_types.clone(),
             grouping_sets: None,
             aggregates: spec.aggregates.clone(),
+            late_keys: Vec::new(),
         };
         let shape = Shape::new(&spec, job)?;
         Ok(SortAggregate { shape, groups: None, input: None, state: State::Taking, dirty: true })

@@ -8,9 +8,11 @@
 //! through one revocable reservation; only the partial phase can give memory back, by sending early. Rows that are
 //! withdrawn are refused.
 
+mod late_keys;
 mod levels;
 #[cfg(test)]
 pub(super) mod model;
+mod outgoing;
 mod partial;
 mod shape;
 mod table;
@@ -25,8 +27,11 @@ use std::sync::Arc;
 use arrow_schema::DataType;
 use serde::{Deserialize, Serialize};
 
+use self::late_keys::LateKeys;
+pub use self::late_keys::LateKeysSpec;
 use self::levels::Levels;
-use self::partial::{PARTITIONS, Partial};
+use self::outgoing::PARTITIONS;
+use self::partial::Partial;
 pub(super) use self::shape::Shape;
 use self::table::AggregateTable;
 use super::prelude::*;
@@ -77,12 +82,16 @@ pub struct HashAggregateSpec {
     pub grouping_sets: Option<GroupingSetsSpec>,
     /// The aggregates.
     pub aggregates: Vec<AggregateSpec>,
+    /// Keys that are not evaluated but fetched from builds; only in the partial phase.
+    pub late_keys: Vec<LateKeysSpec>,
 }
 
 /// The running operator.
 pub struct HashAggregate {
     phase: AggregatePhase,
     shape: Arc<Shape>,
+    late: Option<LateKeys>,
+    late_specs: Vec<LateKeysSpec>,
     reservation: Option<Reservation>,
     partial: Option<Partial>,
     /// By partition; in the single phase one, or with levels one for each grouping set.
@@ -119,6 +128,8 @@ impl HashAggregate {
         Ok(HashAggregate {
             phase: spec.phase,
             shape: Shape::new(spec, job)?,
+            late: LateKeys::new(spec, job)?,
+            late_specs: spec.late_keys.clone(),
             reservation: None,
             partial: None,
             tables: Vec::new(),
@@ -166,11 +177,11 @@ impl HashAggregate {
         if rows == 0 {
             return Ok(());
         }
+        if let Some(partial) = &mut self.partial {
+            return partial.take(&batch);
+        }
         let arguments = self.shape.arguments(&batch)?;
         let keys = self.shape.keys_of(&batch)?;
-        if let Some(partial) = &mut self.partial {
-            return partial.update(&keys, &arguments, rows);
-        }
         let sets = self.shape.sets().map_or(1, |sets| sets.sets.len());
         for set in 0..sets {
             let table = match &self.levels {
@@ -265,7 +276,11 @@ impl Operator for HashAggregate {
         let reservation = cx.job.memory.reserve_revocable("HashAggregate");
         match self.phase {
             AggregatePhase::Partial => {
-                self.partial = Some(Partial::new(&self.shape, &reservation)?)
+                let mut late = self.late.take();
+                if let Some(late) = &mut late {
+                    late.open(&self.late_specs, cx)?;
+                }
+                self.partial = Some(Partial::new(&self.shape, late, &reservation)?)
             }
             AggregatePhase::Single => {
                 self.levels = Levels::new(&self.shape, &reservation)?;

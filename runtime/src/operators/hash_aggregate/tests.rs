@@ -24,6 +24,7 @@ fn hash(
         input,
         grouping_sets: None,
         aggregates,
+        late_keys: Vec::new(),
     }
 }
 

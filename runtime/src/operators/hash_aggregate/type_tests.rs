@@ -33,6 +33,7 @@ fn run(values: &ArrayRef, aggregates: Vec<AggregateSpec>) -> Vec<String> {
         key_types: vec![DataType::Int64],
         grouping_sets: None,
         aggregates,
+        late_keys: Vec::new(),
     };
     let whole = harness::batch(vec![keys, values.clone()]);
     let parts =

@@ -1,13 +1,14 @@
 //! The build side of a hash join.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 
 use arrow::array::{Array, ArrayRef};
 use arrow::buffer::NullBuffer;
 use arrow_schema::DataType;
 
+use super::late::References;
 use super::{Contribution, HashBuild, HashJoinBuildSpec, Place, SharedHashBuild, check_keys};
 use crate::element::RowKind;
 use crate::expr::{CompiledExpr, compile_all, positional_schema};
@@ -156,8 +157,11 @@ impl HashJoinBuild {
                 filters.push((id, Arc::new(filter)));
             }
         }
-        let pieces = table.num_parts() + filters.len() * FILTER_PARTS;
+        let late = usize::from(!self.spec.late.is_empty());
+        let pieces = late + table.num_parts() + filters.len() * FILTER_PARTS;
         Ok(HashBuild {
+            late: self.spec.late.clone(),
+            references: OnceLock::new(),
             fields: self.fields.clone(),
             null_keys: spans.iter().any(|span| span.nulls),
             filters,
@@ -172,19 +176,31 @@ impl HashJoinBuild {
     /// Fills pieces of the table and the filters while there are any.
     fn fill(&self, build: &Arc<HashBuild>, cx: &OperatorContext<'_>) -> Result<()> {
         while let Some(piece) = build.filling.take() {
-            let check = || cx.check_cancelled();
-            match piece.checked_sub(build.table.num_parts()) {
-                None => build.table.fill(piece, check)?,
-                Some(piece) => {
-                    let (_, filter) = &build.filters[piece / FILTER_PARTS];
-                    filter.fill(&build.table, (piece % FILTER_PARTS, FILTER_PARTS), check)?;
-                }
-            }
+            self.fill_piece(piece, build, cx)?;
             if build.filling.finish() {
                 self.publish(build, cx)?;
             }
         }
         Ok(())
+    }
+
+    fn fill_piece(&self, piece: usize, build: &HashBuild, cx: &OperatorContext<'_>) -> Result<()> {
+        let check = || cx.check_cancelled();
+        // The references are one piece, and the longest: they come first.
+        let Some(piece) = piece.checked_sub(usize::from(!build.late.is_empty())) else {
+            let fields: Vec<usize> = build.late.iter().map(|&c| build.fields[c]).collect();
+            let references = References::new(build.table.store(), &fields, check)?;
+            // Nobody else has the piece.
+            let _ = build.references.set(references);
+            return Ok(());
+        };
+        match piece.checked_sub(build.table.num_parts()) {
+            None => build.table.fill(piece, check),
+            Some(piece) => {
+                let (_, filter) = &build.filters[piece / FILTER_PARTS];
+                filter.fill(&build.table, (piece % FILTER_PARTS, FILTER_PARTS), check)
+            }
+        }
     }
 
     fn publish(&self, build: &Arc<HashBuild>, cx: &OperatorContext<'_>) -> Result<()> {

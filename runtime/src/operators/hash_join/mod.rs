@@ -7,21 +7,26 @@
 //! join that emit build rows at the end refuse probe rows that are not inserts.
 
 mod build;
+mod late;
+#[cfg(test)]
+mod late_tests;
 mod pairs;
 mod probe;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use arrow::array::ArrayRef;
 use arrow_schema::DataType;
 use serde::{Deserialize, Serialize};
 
 pub use build::HashJoinBuild;
+pub(super) use late::LateBuild;
 pub use probe::HashJoinProbe;
 
+use self::late::References;
 use super::join_kind::{JoinColumn, JoinKind};
 use super::join_output::BuildColumns;
 use crate::error::{Error, Result};
@@ -52,6 +57,8 @@ pub struct HashJoinBuildSpec {
     pub tracks_matches: bool,
     /// Runtime filters to publish: their ids, and the positions of their keys.
     pub runtime_filters: Vec<(u32, usize)>,
+    /// Columns that some operator after the probe fetches late: there are references to their rows.
+    pub late: Vec<usize>,
     /// Subtasks of the probe vertex.
     pub probes: usize,
 }
@@ -97,7 +104,10 @@ struct HashBuild {
     /// Whether a row with a NULL among its keys came in.
     null_keys: bool,
     filters: Vec<(u32, Arc<ColumnFilter>)>,
-    /// Parts of the table and of the filters, to be filled.
+    /// Columns that are fetched late, and the references to rows by them.
+    late: Vec<usize>,
+    references: OnceLock<References>,
+    /// The references, parts of the table and parts of the filters, to be filled.
     filling: WorkQueue,
     /// Pages of rows to emit at the end.
     emitting: WorkQueue,
@@ -120,6 +130,12 @@ impl BuildColumns for HashBuild {
     fn gather(&self, column: usize, ids: &[RowId], nullable: bool) -> Result<ArrayRef> {
         let (store, field) = (self.table.store(), self.fields[column]);
         if nullable { store.gather_nullable(field, ids) } else { store.gather(field, ids) }
+    }
+
+    fn references(&self, ids: &[RowId]) -> Result<ArrayRef> {
+        let references = self.references.get();
+        let missing = || Error::Internal("a join emits references its build did not make".into());
+        Ok(references.ok_or_else(missing)?.to(ids))
     }
 }
 

@@ -35,6 +35,7 @@ fn specs(case: &Case) -> (HashJoinBuildSpec, HashJoinProbeSpec) {
         null_aware: false,
         tracks_matches: case.kind.tracks_matches(),
         runtime_filters: vec![(3, 0)],
+        late: Vec::new(),
         probes: 1,
     };
     let probe = HashJoinProbeSpec {
