@@ -1,7 +1,8 @@
 //! Tables in memory.
 //!
 //! Batches are immutable; INSERT appends, UPDATE and DELETE replace the list. A scan sees the list as it was when
-//! the scan was opened. Plans name a table by a number; dropping the table frees its rows.
+//! the scan was opened. Plans name a table by a number; dropping the table frees its rows. A table that was told its
+//! budget is a holder there by its name.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,11 +17,13 @@ use thalweg_optimizer::physical::Provenance;
 use thalweg_optimizer::{ColumnStatistics, TableStatistics};
 use thalweg_runtime::batch::Batch;
 use thalweg_runtime::job::JobContext;
+use thalweg_runtime::memory::{MemoryManager, Reservation};
 use thalweg_runtime::operators::OperatorContext;
 use thalweg_runtime::sink::{SinkConnector, SinkPoll, SinkWriter};
 use thalweg_runtime::source::{Source, SourceConnector, SourceSpec};
 use thalweg_runtime::{Error, Result};
 
+use super::compact::held_bytes;
 use super::scan::{ReadLayout, SplitFormat, SplitProgress, SplitScan, SplitSource};
 use crate::catalog::Table;
 
@@ -40,6 +43,7 @@ struct Rows {
     schema: SchemaRef,
     batches: RwLock<Arc<Vec<RecordBatch>>>,
     statistics: Mutex<Option<TableStatistics>>,
+    charge: Mutex<Option<Reservation>>,
 }
 
 impl Drop for Rows {
@@ -64,6 +68,7 @@ impl MemoryTable {
             schema,
             batches: RwLock::new(Arc::new(batches)),
             statistics: Mutex::default(),
+            charge: Mutex::default(),
         });
         TABLES.lock().insert(id, Arc::downgrade(&rows));
         MemoryTable { rows, constraints: None }
@@ -72,6 +77,13 @@ impl MemoryTable {
     /// The table with declared keys.
     pub fn with_constraints(mut self, constraints: Constraints) -> Self {
         self.constraints = Some(constraints);
+        self
+    }
+
+    /// The table as a holder of memory under a name.
+    pub fn charged_to(self, memory: &Arc<MemoryManager>, name: &str) -> Self {
+        *self.rows.charge.lock() = Some(memory.reserve(format!("table {name}")));
+        self.rows.settle();
         self
     }
 
@@ -103,14 +115,15 @@ impl MemoryTable {
             return false;
         }
         *now = Arc::new(batches);
-        *self.rows.statistics.lock() = None;
+        drop(now);
+        self.rows.changed();
         true
     }
 
     /// Puts other batches in the place of all rows.
     pub fn replace(&self, batches: Vec<RecordBatch>) {
         *self.rows.batches.write() = Arc::new(batches);
-        *self.rows.statistics.lock() = None;
+        self.rows.changed();
     }
 }
 
@@ -120,7 +133,21 @@ impl Rows {
         let mut all = batches.as_ref().clone();
         all.extend(added.into_iter().filter(|b| b.num_rows() > 0));
         *batches = Arc::new(all);
+        drop(batches);
+        self.changed();
+    }
+
+    fn changed(&self) {
         *self.statistics.lock() = None;
+        self.settle();
+    }
+
+    /// Charges for the rows that there are. They were charged to the statement that brought them; should others have
+    /// taken that memory just now, the meter of the heap still counts them.
+    fn settle(&self) {
+        if let Some(charge) = self.charge.lock().as_mut() {
+            let _ = charge.try_resize(held_bytes(&self.batches.read()));
+        }
     }
 
     fn by_options(options: &serde_json::Value) -> Result<Arc<Rows>> {

@@ -2,9 +2,9 @@
 //!
 //! Files in Parquet, CSV, JSON and Arrow IPC, tables in memory, and the writers for both.
 
-#[cfg(test)]
-mod corpora;
+pub(crate) mod compact;
 mod csv;
+mod decoder;
 pub mod files;
 mod ipc;
 mod json;

@@ -4,7 +4,6 @@
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -18,14 +17,18 @@ use thalweg_runtime::operators::OperatorContext;
 use thalweg_runtime::source::{Source, SourceSpec};
 use thalweg_runtime::{Error, Result};
 
+use crate::connectors::decoder::contained;
 use crate::connectors::parquet::table_type;
 use crate::connectors::scan::{
     ColumnSource, FileScan, ReadLayout, ScanFile, SplitFormat, SplitProgress, SplitScan,
     SplitSource, constant, file_may_match, to_table_type,
 };
 
+mod frames;
 #[cfg(test)]
 mod tests;
+
+use frames::Frames;
 
 /// The first bytes of an IPC file; a stream has no such mark.
 const FILE_MAGIC: &[u8] = b"ARROW1";
@@ -106,7 +109,14 @@ fn open_batches(path: &Path, name: &str) -> Result<Batches> {
     };
     let (file, is_file) = opened().map_err(|e| Error::io(format!("cannot open \"{name}\""), &e))?;
     guarded(name, || {
-        let source = BufReader::new(file);
+        let mut frames = Frames::of(&file)?;
+        if is_file {
+            frames.check_file()?
+        } else {
+            frames.check_stream()?
+        }
+        let mut source = BufReader::new(file);
+        source.rewind()?;
         Ok(if is_file {
             let reader = FileReader::try_new(source, None)?;
             Batches { schema: reader.schema(), iterator: Box::new(reader) }
@@ -124,13 +134,13 @@ fn guarded<T>(name: &str, work: impl FnOnce() -> Result<T, ArrowError>) -> Resul
         detail: Some(detail),
         hint: None,
     };
-    match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(Ok(value)) => Ok(value),
-        Ok(Err(ArrowError::NotYetImplemented(what))) => {
+    match contained(work) {
+        Some(Ok(value)) => Ok(value),
+        Some(Err(ArrowError::NotYetImplemented(what))) => {
             Err(Error::Unsupported(format!("{what} (in the Arrow IPC file \"{name}\")")))
         }
-        Ok(Err(error)) => Err(damaged(error.to_string())),
-        Err(_) => Err(damaged("its contents contradict each other".into())),
+        Some(Err(error)) => Err(damaged(error.to_string())),
+        None => Err(damaged("its contents contradict each other".into())),
     }
 }
 

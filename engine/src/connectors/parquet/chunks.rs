@@ -1,5 +1,9 @@
 //! The bytes of a row group's column chunks: which ranges, fetched how, and read from where.
+//!
+//! Chunks are fetched whole on I/O threads and charged for as long as anything refers to them. Where the budget does
+//! not allow that, pages are read from the file as the decoder comes to them, which blocks its thread for each.
 
+use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -9,21 +13,31 @@ use parquet::arrow::arrow_reader::RowSelection;
 use parquet::errors::ParquetError;
 use parquet::file::page_index::offset_index::PageLocation;
 use parquet::file::reader::{ChunkReader, Length};
-use thalweg_runtime::env::{Environment, IoTask};
+use thalweg_runtime::env::Environment;
+use thalweg_runtime::memory::Reservation;
 use thalweg_runtime::{Error, Result};
 
-use super::meta::ParquetMeta;
+use super::meta::{FileReader, ParquetMeta, PositionedFile};
 
 /// Ranges with a smaller gap between them are read as one.
 const GAP_BYTES_MAX: u64 = 64 << 10;
 
-/// Ranges of a file held in memory.
-#[derive(Debug, Clone, Default)]
+/// Ranges of a file, held in memory or read when they are wanted.
+#[derive(Debug, Clone)]
 pub struct FetchedChunks {
-    /// Start and bytes, ascending, without overlaps.
-    parts: Arc<Vec<(u64, Bytes)>>,
+    bytes: ChunkBytes,
     file_len: u64,
 }
+
+#[derive(Debug, Clone)]
+enum ChunkBytes {
+    /// Start and bytes, ascending, without overlaps, and the charge for them.
+    Held(Arc<(Vec<Part>, Option<Reservation>)>),
+    InFile(PositionedFile),
+}
+
+/// The start of a range and its bytes.
+type Part = (u64, Bytes);
 
 /// The byte ranges of some leaf columns of a row group, joined where they are near each other.
 pub fn ranges(meta: &ParquetMeta, group: usize, leaves: &[usize]) -> Vec<Range<u64>> {
@@ -70,16 +84,12 @@ fn page_locations(meta: &ParquetMeta, group: usize, leaf: usize) -> Option<&[Pag
     (!pages.is_empty()).then_some(pages.as_slice())
 }
 
-/// Starts reading ranges on an I/O thread.
-pub fn fetch(
-    env: &Arc<dyn Environment>,
-    path: &Path,
-    name: &str,
-    file_len: u64,
-    ranges: Vec<Range<u64>>,
-) -> IoTask<FetchedChunks> {
-    let (env_there, path, name) = (env.clone(), path.to_path_buf(), name.to_string());
-    IoTask::spawn(env, move || read_ranges(&*env_there, &path, &name, file_len, ranges))
+/// Opens a file whose ranges are then read as they are wanted. Blocks.
+pub fn open(env: &dyn Environment, path: &Path, name: &str) -> Result<FetchedChunks> {
+    let file = env.open_file(path);
+    let file = file.map_err(|e| Error::io(format!("cannot open \"{name}\""), &e))?;
+    let file = PositionedFile::new(file);
+    Ok(FetchedChunks { file_len: file.len(), bytes: ChunkBytes::InFile(file) })
 }
 
 /// Reads ranges, ascending and without overlaps. Blocks.
@@ -106,27 +116,37 @@ pub fn read_ranges(
         }
         parts.push((range.start, Bytes::from(buffer)));
     }
-    Ok(FetchedChunks { parts: Arc::new(parts), file_len })
+    Ok(FetchedChunks { bytes: ChunkBytes::Held(Arc::new((parts, None))), file_len })
 }
 
 impl FetchedChunks {
     /// Nothing of a file: for row groups of which no column is read.
     pub fn none(file_len: u64) -> Self {
-        FetchedChunks { parts: Arc::default(), file_len }
+        FetchedChunks { bytes: ChunkBytes::Held(Arc::default()), file_len }
     }
 
-    fn part(&self, start: u64) -> Result<(usize, &Bytes), ParquetError> {
-        let after = self.parts.partition_point(|(s, _)| *s <= start);
-        let (base, bytes) = after
-            .checked_sub(1)
-            .and_then(|i| self.parts.get(i))
-            .ok_or_else(|| ParquetError::EOF(format!("nothing was fetched at {start}")))?;
-        let offset = usize::try_from(start - base)?;
-        if offset > bytes.len() {
-            return Err(ParquetError::EOF(format!("nothing was fetched at {start}")));
-        }
-        Ok((offset, bytes))
+    /// The same with the charge for the bytes, which is returned when nothing refers to them any more.
+    pub fn charged(self, charge: Reservation) -> Self {
+        let bytes = match self.bytes {
+            ChunkBytes::Held(held) => ChunkBytes::Held(Arc::new((held.0.clone(), Some(charge)))),
+            ChunkBytes::InFile(file) => ChunkBytes::InFile(file),
+        };
+        FetchedChunks { bytes, ..self }
     }
+}
+
+/// The part that a position lies in, and how far into it.
+fn part_at(parts: &[Part], start: u64) -> Result<(usize, &Bytes), ParquetError> {
+    let after = parts.partition_point(|(s, _)| *s <= start);
+    let (base, bytes) = after
+        .checked_sub(1)
+        .and_then(|i| parts.get(i))
+        .ok_or_else(|| ParquetError::EOF(format!("nothing was fetched at {start}")))?;
+    let offset = usize::try_from(start - base)?;
+    if offset > bytes.len() {
+        return Err(ParquetError::EOF(format!("nothing was fetched at {start}")));
+    }
+    Ok((offset, bytes))
 }
 
 impl Length for FetchedChunks {
@@ -136,18 +156,45 @@ impl Length for FetchedChunks {
 }
 
 impl ChunkReader for FetchedChunks {
-    type T = Reader<Bytes>;
+    type T = ChunkRead;
 
-    fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
-        let (offset, bytes) = self.part(start)?;
-        Ok(bytes.slice(offset..).reader())
+    fn get_read(&self, start: u64) -> Result<ChunkRead, ParquetError> {
+        match &self.bytes {
+            ChunkBytes::Held(held) => {
+                let (offset, bytes) = part_at(&held.0, start)?;
+                Ok(ChunkRead::Held(bytes.slice(offset..).reader()))
+            }
+            ChunkBytes::InFile(file) => file.get_read(start).map(ChunkRead::InFile),
+        }
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
-        let (offset, bytes) = self.part(start)?;
+        let held = match &self.bytes {
+            ChunkBytes::Held(held) => held,
+            ChunkBytes::InFile(file) => return file.get_bytes(start, length),
+        };
+        let (offset, bytes) = part_at(&held.0, start)?;
         let end = offset.checked_add(length).filter(|&e| e <= bytes.len()).ok_or_else(|| {
             ParquetError::EOF(format!("{length} bytes at {start} reach beyond their column"))
         })?;
         Ok(bytes.slice(offset..end))
+    }
+}
+
+/// Reads on from a position.
+#[derive(Debug)]
+pub enum ChunkRead {
+    /// In memory.
+    Held(Reader<Bytes>),
+    /// In the file.
+    InFile(FileReader),
+}
+
+impl Read for ChunkRead {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        match self {
+            ChunkRead::Held(bytes) => bytes.read(out),
+            ChunkRead::InFile(file) => file.read(out),
+        }
     }
 }

@@ -4,7 +4,6 @@
 //! Timestamps of the table are microseconds; what the file holds in another unit is cast after decoding.
 
 use std::io::Read;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,13 +12,17 @@ use bytes::{Buf, Bytes};
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::basic::Type as PhysicalType;
 use parquet::errors::ParquetError;
-use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::metadata::{
+    FileMetaData, PageIndexPolicy, ParquetMetaData, ParquetMetaDataBuilder, ParquetMetaDataReader,
+};
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::schema::types::SchemaDescriptor;
 use thalweg_runtime::env::{Environment, ReadFile};
 use thalweg_runtime::{Error, Result};
 
+use super::encryption::has_encrypted_columns;
 use super::learned::Learned;
+use crate::connectors::decoder::contained;
 
 /// A footer ready for reading.
 #[derive(Debug)]
@@ -43,7 +46,10 @@ impl ParquetMeta {
                 .with_page_index_policy(PageIndexPolicy::Skip)
                 .parse_and_finish(&source)?;
             check_chunks(&metadata, source.len())?;
-            ParquetMeta::from_metadata(Arc::new(metadata))
+            if has_encrypted_columns(&source)? {
+                return Err(ParquetError::General("the columns are encrypted".into()));
+            }
+            ParquetMeta::from_metadata(Arc::new(with_row_count(metadata)))
         })
     }
 
@@ -109,6 +115,25 @@ fn leaf_of(schema: &SchemaDescriptor, root: usize) -> Option<usize> {
     (schema.column(leaf).path().parts().len() == 1).then_some(leaf)
 }
 
+/// The footer with the number of rows that its row groups have: some writers state another, and the decoder sizes its
+/// batches by what is stated.
+fn with_row_count(metadata: ParquetMetaData) -> ParquetMetaData {
+    let rows = metadata.row_groups().iter().fold(0_i64, |sum, g| sum.saturating_add(g.num_rows()));
+    let file = metadata.file_metadata();
+    if file.num_rows() == rows {
+        return metadata;
+    }
+    let file = FileMetaData::new(
+        file.version(),
+        rows,
+        file.created_by().map(str::to_string),
+        file.key_value_metadata().cloned(),
+        file.schema_descr_ptr(),
+        file.column_orders().cloned(),
+    );
+    ParquetMetaDataBuilder::new(file).set_row_groups(metadata.row_groups().to_vec()).build()
+}
+
 /// Every chunk must lie inside the file and hold a sensible number of rows, so that a damaged footer cannot ask for
 /// absurd amounts of memory.
 fn check_chunks(metadata: &ParquetMetaData, file_len: u64) -> Result<(), ParquetError> {
@@ -134,10 +159,10 @@ fn check_chunks(metadata: &ParquetMetaData, file_len: u64) -> Result<(), Parquet
 
 /// Runs decoder code on a file's bytes: its errors name the file, and a panic in it is such an error too.
 pub fn guarded<T>(name: &str, work: impl FnOnce() -> Result<T, ParquetError>) -> Result<T> {
-    match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(Ok(value)) => Ok(value),
-        Ok(Err(error)) => Err(file_error(name, error)),
-        Err(_) => Err(damaged(name, "its contents contradict each other".into())),
+    match contained(work) {
+        Some(Ok(value)) => Ok(value),
+        Some(Err(error)) => Err(file_error(name, error)),
+        None => Err(damaged(name, "its contents contradict each other".into())),
     }
 }
 

@@ -4,14 +4,17 @@
 //! decoded; nothing is fetched that footers, bloom filters, page indexes or runtime filters rule out.
 
 mod chunks;
+mod columns;
 mod decode;
 mod distinct;
+mod encryption;
 #[cfg(test)]
 mod estimate_tests;
 mod learned;
 mod meta;
 mod narrow;
 mod page_header;
+mod page_sizes;
 mod ranges;
 mod reader;
 mod row_group;
@@ -22,6 +25,7 @@ mod statistics;
 mod table_groups;
 #[cfg(test)]
 mod tests;
+mod thrift;
 
 pub(crate) use distinct::distinct;
 pub use meta::ParquetMeta;

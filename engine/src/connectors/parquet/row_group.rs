@@ -14,8 +14,8 @@ use thalweg_runtime::batch::Batch;
 use thalweg_runtime::env::IoTask;
 use thalweg_runtime::operators::OperatorContext;
 
-use super::chunks::{FetchedChunks, fetch, selected_ranges};
-use super::decode::{DecodedColumns, GroupDecoder};
+use super::columns::Columns;
+use super::decode::DecodedColumns;
 use super::meta::ParquetMeta;
 use super::narrow::{Narrowed, narrow};
 use super::source::{SharedScan, Split};
@@ -70,19 +70,6 @@ enum Stage {
     Finished,
 }
 
-/// Some columns on their way from file to arrays.
-struct Columns {
-    places: Vec<usize>,
-    selection: Option<RowSelection>,
-    state: ColumnState,
-}
-
-enum ColumnState {
-    Unfetched,
-    Fetching(IoTask<FetchedChunks>),
-    Decoding(Box<GroupDecoder>),
-}
-
 /// Rows that passed the filter.
 struct Passed {
     places: Vec<usize>,
@@ -132,12 +119,12 @@ impl RowGroupScan {
         };
         let selection = self.selection.clone();
         if self.skip > 0 || !late_pays(shared, &self.split, filter) {
-            return Stage::Whole(Columns::new(needed(shared, filter), selection));
+            return Stage::Whole(Columns::new(shared, needed(shared, filter), selection));
         }
         let places = filter.places();
         let kept: Vec<usize> =
             places.iter().copied().filter(|p| shared.layout.output.contains(p)).collect();
-        Stage::Filtering(Columns::new(places, selection), Passed::new(kept, self.rows))
+        Stage::Filtering(Columns::new(shared, places, selection), Passed::new(kept, self.rows))
     }
 
     /// The row group.
@@ -174,10 +161,10 @@ impl RowGroupScan {
         }
     }
 
-    /// Starts fetching what is needed first.
+    /// Starts fetching what is needed first, if there is memory for it.
     pub fn fetch(&mut self, shared: &SharedScan) {
         if let Stage::Whole(columns) | Stage::Filtering(columns, _) = &mut self.stage {
-            columns.fetch(shared, &self.split, &self.meta);
+            columns.fetch_if_cheap(shared, &self.split, &self.meta);
         }
     }
 
@@ -286,7 +273,7 @@ impl RowGroupScan {
                 Some(looked_at) => looked_at.and_then(&passed_rows),
                 None => passed_rows,
             };
-            self.stage = Stage::Others(Columns::new(others, Some(selection)), passed);
+            self.stage = Stage::Others(Columns::new(shared, others, Some(selection)), passed);
         }
         Ok(GroupProgress::Working)
     }
@@ -334,64 +321,6 @@ fn late_pays(shared: &SharedScan, split: &Split, filter: &ScanFilter) -> bool {
     let filtered = split.plan.compressed_bytes(split.group, &filter.places());
     let all = split.plan.compressed_bytes(split.group, &needed(shared, filter));
     all > 0 && (all - filtered) as f64 >= OTHER_SHARE_MIN * all as f64
-}
-
-impl Columns {
-    fn new(places: Vec<usize>, selection: Option<RowSelection>) -> Self {
-        Columns { places, selection, state: ColumnState::Unfetched }
-    }
-
-    fn fetch(&mut self, shared: &SharedScan, split: &Split, meta: &ParquetMeta) {
-        if !matches!(self.state, ColumnState::Unfetched) {
-            return;
-        }
-        let leaves = split.plan.leaves(&self.places);
-        let ranges = selected_ranges(meta, split.group, &leaves, self.selection.as_ref());
-        if !ranges.is_empty() {
-            let file = &shared.scan.files[split.plan.index];
-            let task = fetch(&shared.job.env, &file.path, &file.name, file.size, ranges);
-            self.state = ColumnState::Fetching(task);
-        }
-    }
-
-    /// Whether decoding can go on; otherwise the waker is registered.
-    fn ready(
-        &mut self,
-        shared: &SharedScan,
-        split: &Split,
-        meta: &ParquetMeta,
-        batch_rows: usize,
-        cx: &OperatorContext<'_>,
-    ) -> Result<bool> {
-        self.fetch(shared, split, meta);
-        let chunks = match &mut self.state {
-            ColumnState::Decoding(_) => return Ok(true),
-            ColumnState::Unfetched => FetchedChunks::none(shared.scan.files[split.plan.index].size),
-            ColumnState::Fetching(task) => match task.poll(cx.waker) {
-                Some(chunks) => chunks?,
-                None => return Ok(false),
-            },
-        };
-        let (plan, selection) = (&split.plan, self.selection.take());
-        let decoder = GroupDecoder::with_footer(
-            plan,
-            meta,
-            split.group,
-            &self.places,
-            chunks,
-            selection,
-            batch_rows,
-        )?;
-        self.state = ColumnState::Decoding(Box::new(decoder));
-        Ok(true)
-    }
-
-    fn next(&mut self) -> Result<Option<(usize, DecodedColumns)>> {
-        match &mut self.state {
-            ColumnState::Decoding(decoder) => decoder.next(),
-            ColumnState::Unfetched | ColumnState::Fetching(_) => Ok(None),
-        }
-    }
 }
 
 impl Passed {

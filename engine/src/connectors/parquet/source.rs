@@ -8,6 +8,7 @@ use std::task::Waker;
 use parking_lot::Mutex;
 use thalweg_runtime::Result;
 use thalweg_runtime::job::JobContext;
+use thalweg_runtime::memory::Reservation;
 use thalweg_runtime::source::{Source, SourceReader, SourceSpec};
 
 use super::decode::FilePlan;
@@ -47,6 +48,8 @@ pub struct SharedScan {
     pub scan: FileScan,
     /// The columns.
     pub layout: ReadLayout,
+    /// What the scan holds: fetched bytes and large pages. Readers take shares of it.
+    pub memory: Reservation,
     /// The job, for its functions and environment.
     pub job: Arc<JobContext>,
     splits: Mutex<Splits>,
@@ -103,6 +106,7 @@ impl SharedScan {
         let bytes_all = files.iter().map(|&i| scan.files[i].size).sum();
         Arc::new(SharedScan {
             layout: ReadLayout::new(spec),
+            memory: job.memory.reserve("ParquetScan"),
             spec: spec.clone(),
             scan,
             job: job.clone(),

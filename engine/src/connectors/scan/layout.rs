@@ -1,6 +1,5 @@
 //! Which columns a scan reads, and where each comes from in a file.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, new_null_array};
@@ -11,6 +10,7 @@ use thalweg_runtime::source::SourceSpec;
 use thalweg_runtime::{Error, Result};
 
 use super::spec::{FileScan, ScanFile};
+use crate::connectors::decoder::contained;
 use crate::connectors::files::partition_value;
 
 /// The columns that a scan reads: those it delivers and those its filters look at, each once.
@@ -106,11 +106,11 @@ pub fn to_table_type(column: ArrayRef, to: &DataType, file: &str, name: &str) ->
     }
     let options = CastOptions { safe: false, ..Default::default() };
     // Arrow's casts between units of time may overflow on absurd values of a damaged file.
-    let cast = catch_unwind(AssertUnwindSafe(|| cast_with_options(&column, to, &options)));
+    let cast = contained(|| cast_with_options(&column, to, &options));
     let detail = match cast {
-        Ok(Ok(column)) => return Ok(column),
-        Ok(Err(error)) => error.to_string(),
-        Err(_) => "a value is out of range".to_string(),
+        Some(Ok(column)) => return Ok(column),
+        Some(Err(error)) => error.to_string(),
+        None => "a value is out of range".to_string(),
     };
     Err(Error::User {
         message: format!("column \"{name}\" of \"{file}\" cannot be read as {to}"),
