@@ -1,7 +1,8 @@
 //! Strategies: one file per way to execute an operator.
 //!
 //! Invariant: a strategy answers what it requests of its inputs, what it provides and what it costs; it never looks at
-//! how an input was made. Adding a strategy touches its file, the dispatch in `search` and `PhysicalOp`.
+//! how an input was made. Adding one touches its file, its dispatch (for joins
+//! `join_choices`, else `search`) and `PhysicalOp`.
 
 pub(crate) mod aggregate;
 mod distinct_aggregate;

@@ -79,8 +79,13 @@ pub struct Window {
     reservation: Reservation,
     /// Pieces of the partitions that are not complete.
     pending: Vec<Piece>,
+    /// Bytes of the pending pieces, counted as they come: looking at all of them for each would be quadratic.
+    pending_bytes: usize,
     last: LastRow,
-    output: VecDeque<Batch>,
+    /// Batches with their share of the bytes they were cut from.
+    output: VecDeque<(Batch, usize)>,
+    /// Bytes of the output.
+    output_bytes: usize,
     phase: Phase,
 }
 
@@ -104,8 +109,10 @@ impl Window {
             batch_rows: job.options.batch_rows,
             reservation: job.memory.reserve("Window"),
             pending: Vec::new(),
+            pending_bytes: 0,
             last: LastRow::default(),
             output: VecDeque::new(),
+            output_bytes: 0,
             phase: Phase::Running { input: None },
         })
     }
@@ -123,19 +130,28 @@ impl Window {
         match piece.last_partition_start() {
             Some(0) => {
                 self.complete()?;
-                self.pending.push(piece);
+                self.hold(piece);
             }
             Some(start) => {
                 let (whole, begun) = piece.split(start);
-                self.pending.push(whole);
+                self.hold(whole);
                 self.complete()?;
-                self.pending.push(begun);
+                self.hold(begun);
             }
-            None => self.pending.push(piece),
+            None => self.hold(piece),
         }
-        let held = self.pending.iter().map(Piece::memory_bytes);
-        let ready = self.output.iter().map(Batch::data_bytes);
-        self.reservation.try_resize(held.chain(ready).sum())
+        self.reservation.try_resize(self.pending_bytes + self.output_bytes)
+    }
+
+    fn hold(&mut self, piece: Piece) {
+        self.pending_bytes += piece.memory_bytes();
+        self.pending.push(piece);
+    }
+
+    fn next_output(&mut self) -> Option<Batch> {
+        let (batch, bytes) = self.output.pop_front()?;
+        self.output_bytes -= bytes;
+        Some(batch)
     }
 
     /// Computes the functions over the pending pieces, which hold whole partitions.
@@ -144,6 +160,7 @@ impl Window {
             return Ok(());
         }
         let pieces = std::mem::take(&mut self.pending);
+        self.pending_bytes = 0;
         let chunk = Chunk::new(&pieces)?;
         let results = self.functions.evaluate(&chunk)?;
         let mut start = 0;
@@ -152,8 +169,13 @@ impl Window {
             let mut columns = piece.batch.columns().to_vec();
             columns.extend(results.iter().map(|r| r.slice(start, rows)));
             let batch = piece.batch.with_columns(columns);
-            let parts = (0..rows).step_by(self.batch_rows.max(1));
-            self.output.extend(parts.map(|at| batch.slice(at, self.batch_rows.min(rows - at))));
+            let bytes = batch.data_bytes();
+            for at in (0..rows).step_by(self.batch_rows.max(1)) {
+                let len = self.batch_rows.min(rows - at);
+                let share = bytes * len / rows;
+                self.output_bytes += share;
+                self.output.push_back((batch.slice(at, len), share));
+            }
             start += rows;
         }
         Ok(())
@@ -188,7 +210,7 @@ impl Operator for Window {
         {
             self.add(inserts_only(batch, "window")?)?;
         }
-        if let Some(batch) = self.output.pop_front() {
+        if let Some(batch) = self.next_output() {
             return Ok(Output::Element(PortId(0), StreamElement::Batch(batch)));
         }
         Ok(match self.phase {
@@ -243,6 +265,7 @@ impl Operator for Window {
     fn close(&mut self, _cx: &mut OperatorContext<'_>) -> Result<()> {
         self.pending.clear();
         self.output.clear();
+        (self.pending_bytes, self.output_bytes) = (0, 0);
         self.reservation.shrink(usize::MAX);
         Ok(())
     }
