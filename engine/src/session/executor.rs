@@ -58,6 +58,11 @@ impl Executor {
     }
 
     /// Offers a function to jobs that start from now on.
+    /// The memory budget of everything that the session runs.
+    pub(crate) fn memory(&self) -> &Arc<MemoryManager> {
+        &self.memory
+    }
+
     pub(crate) fn add_function(&self, function: Arc<ScalarUDF>) {
         self.functions.lock().push(function);
         if let Some(manager) = self.manager.lock().as_ref() {

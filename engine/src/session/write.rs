@@ -16,6 +16,7 @@ use super::frame::Frame;
 use super::plan::{physical_plan, result_schema};
 use super::statement::{StatementContext, on_conflict, statement_text};
 use crate::catalog::{EngineTable, Entry, OnConflict, Table, set_option, unknown_option};
+use crate::connectors::compact::compacted;
 use crate::connectors::{
     FILE_SINK, FileFormat, FileOptions, FileTable, FileWriteOptions, MemoryTable, RowCounter,
 };
@@ -55,7 +56,10 @@ pub(super) async fn create_table(cx: &StatementContext<'_>, create: CreateTable)
         None => (schema, Vec::new()),
     };
     let count = count(&batches);
-    let table = MemoryTable::new(schema, batches).with_constraints(constraints);
+    let memory = cx.session.inner.executor.memory();
+    let table = MemoryTable::new(schema, batches)
+        .with_constraints(constraints)
+        .charged_to(memory, &name.to_string());
     let defaults = Arc::new(defaults.into_iter().collect());
     let entry = Entry::Table { table: Arc::new(table), sql: Some(statement_text(cx)), defaults };
     catalog.create(&name, entry, temporary, conflict)?;
@@ -159,8 +163,11 @@ pub(super) async fn rows(
     let executor = &cx.session.inner.executor;
     let mut execution = executor.start(&plan, nullable(&schema), &cx.settings, &cx.token)?;
     let mut batches = Vec::new();
+    let mut charge = executor.memory().reserve("rows to be written");
     while let Some(batch) = poll_fn(|context| execution.poll_batch(context)).await {
-        batches.push(checked(&batch?, &schema)?);
+        let batch = compacted(checked(&batch?, &schema)?)?;
+        charge.try_grow(batch.get_array_memory_size())?;
+        batches.push(batch);
     }
     Ok(batches)
 }
