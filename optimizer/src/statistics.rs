@@ -45,8 +45,9 @@ pub struct MeasuredShare {
     pub measured: Vec<bool>,
     /// Rows of the sample; 0 if the share follows from bounds alone.
     pub sample_rows: usize,
-    /// Whether no row of the sample passed, so that the share is no more than an upper bound.
-    pub none_passed: bool,
+    /// Runs of neighbouring rows of the sample in which some row passed: the fewer, the more the share depends on luck.
+    /// Infinite if it does not, because it follows from bounds or all rows were looked at.
+    pub hits: f64,
 }
 
 /// What is known of a table.

@@ -21,10 +21,12 @@ thread_local! {
 
 /// Runs `work` with a deep stack, on this thread when it already has one; a panic inside becomes an error.
 ///
-/// Callers that walk plans recursively themselves (lowering, physical optimisation) should run inside it too.
+/// Callers that walk plans recursively themselves (lowering, physical optimisation) should run inside it too. A program
+/// that does nothing but run statements should run wholly inside it: a new thread's stack costs as much as planning a
+/// small query.
 pub fn with_deep_stack<R: Send>(work: impl FnOnce() -> R + Send) -> Result<R> {
     if DEEP.get() {
-        return Ok(work());
+        return catch_unwind(AssertUnwindSafe(work)).map_err(|panic| panicked(panic.as_ref()));
     }
     let slot = Mutex::new(Some(work));
     let run = || {

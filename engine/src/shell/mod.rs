@@ -19,6 +19,8 @@ use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use thalweg_planner::with_deep_stack;
+
 use crate::Session;
 
 use args::{Arguments, Input, Refusal};
@@ -44,6 +46,14 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(USAGE_STATUS);
         }
     };
+    // Planning needs a deep stack: a thread that has one for good spares each statement a new one.
+    with_deep_stack(|| run(&arguments)).unwrap_or_else(|error| {
+        to_stderr(&format!("Error: {error}"));
+        ExitCode::FAILURE
+    })
+}
+
+fn run(arguments: &Arguments) -> ExitCode {
     let session = Session::new();
     let interrupts = match Interrupts::follow(session.clone()) {
         Ok(interrupts) => interrupts,

@@ -44,17 +44,17 @@ impl Estimator {
             if filter.is_empty() { 1.0 } else { self.selectivity(filter, left.max(right)) };
         let matched = left * right / domain.max(1.0);
         let pairs = (matched * residual).max(1.0);
-        let share = |own: f64, own_distinct: f64, other_distinct: f64| {
+        let share = |own: f64, other_distinct: f64| {
             let with_key =
-                if keys.is_empty() { 1.0 } else { (other_distinct / own_distinct).min(1.0) };
+                if keys.is_empty() { 1.0 } else { (other_distinct / domain.max(1.0)).min(1.0) };
             if filter.is_empty() {
                 return with_key;
             }
             let partners = matched / (own * with_key).max(1.0);
             with_key * (1.0 - (-partners * residual).exp())
         };
-        let left_share = share(left, dl, dr);
-        let right_share = share(right, dr, dl);
+        let left_share = share(left, dr);
+        let right_share = share(right, dl);
         let rows = match join_type {
             JoinType::Inner => pairs,
             JoinType::Left => pairs.max(left),
@@ -89,7 +89,8 @@ impl Estimator {
         if let [(l, r)] = keys {
             let dl = self.distinct(*l, left).min(self.referenced_values(*l, *r));
             let dr = self.distinct(*r, right).min(self.referenced_values(*r, *l));
-            return (dl, dr, dl.max(dr));
+            let domain = dl.max(dr).max(self.key_domain(*l, *r)).max(self.key_domain(*r, *l));
+            return (dl, dr, domain);
         }
         let (left_keys, right_keys): (Vec<_>, Vec<_>) = keys.iter().copied().unzip();
         let (dl, base_l) = self.composite_side(&left_keys, left);
@@ -122,6 +123,22 @@ impl Estimator {
             }
         }
         domain
+    }
+
+    /// The values that a key has in the range of a column that refers to it, before any filter on other columns: a
+    /// filter leaves out keys whether or not the other side refers to them, so that fewer rows find a partner. 0 if
+    /// `key` is no key.
+    fn key_domain(&self, key: ColumnId, other: ColumnId) -> f64 {
+        let (key, other) = (self.column(key), self.column(other));
+        if !key.is_keylike() || other.distinct > key.distinct {
+            return 0.0;
+        }
+        let bounds = key.min.zip(key.max).zip(other.min.zip(other.max));
+        let covered = bounds.map_or(1.0, |((low, high), (least, most))| {
+            let common = high.min(most) - low.max(least);
+            if high > low { (common / (high - low)).clamp(0.0, 1.0) } else { 1.0 }
+        });
+        key.distinct * covered
     }
 
     /// The most values a column can have if it refers to a key of the other side: a number that was not counted (all

@@ -21,6 +21,13 @@ use crate::search::candidate::{Draft, Planned};
 use crate::statistics::{MeasuredShare, TableStatistics};
 use crate::strategies::conjuncts_ns;
 
+/// From so many hits on a sample's share is taken as it is.
+const CERTAIN_HITS: f64 = 24.0;
+/// The hits that an expectation from statistics counts for.
+const EXPECTED_HITS: f64 = 2.0;
+/// Rows that stand together in a sample.
+const ROWS_A_RUN: f64 = 8.0;
+
 impl Search<'_> {
     pub fn plan_scan(&mut self, rel: &Rel) -> Planned {
         let RelOp::Scan { source, table, columns, filters, fetch } = &rel.op else {
@@ -97,8 +104,8 @@ impl Search<'_> {
         logical
     }
 
-    /// What was measured, times a guess for the filters that were not. Where no row of a sample passed, statistics may
-    /// know better how rare such rows are.
+    /// What was measured, times a guess for the filters that were not. Where few rows of a sample passed, statistics may
+    /// know better how rare such rows are: both are weighed.
     fn measured_share(
         &self,
         measured: &MeasuredShare,
@@ -111,10 +118,10 @@ impl Search<'_> {
             let part: Vec<Expr> = part.into_iter().map(|(filter, _)| filter).collect();
             if part.is_empty() { 1.0 } else { self.estimator.selectivity(&part, total) }
         };
-        let mut share = measured.share;
-        if measured.none_passed {
-            share = share.min(estimate(known));
-        }
+        let share = match measured.hits < CERTAIN_HITS {
+            true => weighed(measured, estimate(known)),
+            false => measured.share,
+        };
         let from = if measured.sample_rows > 0 { Provenance::Sample } else { Provenance::Stats };
         (share * estimate(open), from)
     }
@@ -182,6 +189,19 @@ impl Search<'_> {
         let candidate = self.node(draft, &logical);
         Planned { logical, candidates: vec![candidate] }
     }
+}
+
+/// A sample's share and what statistics expect, weighed by how much evidence there is: the expectation counts as a few
+/// hits among as many runs as it would take to see them.
+fn weighed(measured: &MeasuredShare, expected: f64) -> f64 {
+    let share = measured.share.max(f64::MIN_POSITIVE);
+    // Without a hit it is unknown whether rows that pass stand together, and so how many independent looks were taken.
+    let looks = match measured.hits {
+        0.0 => 0.5 / share / ROWS_A_RUN.sqrt(),
+        hits => hits / share,
+    };
+    let expected = expected.clamp(f64::EPSILON, 1.0);
+    (measured.hits + EXPECTED_HITS) / (looks + EXPECTED_HITS / expected)
 }
 
 /// Columns that the filters of a scan make equal.

@@ -3,7 +3,9 @@
 use thalweg_optimizer::PhysicalPlan;
 use thalweg_optimizer::physical::{PhysicalNode, PhysicalOp};
 
-use super::catalog::{nodes, plan, text};
+use arrow::datatypes::DataType;
+
+use super::catalog::{Tables, nodes, plan, plan_with, text, threads};
 
 fn rows_of(plan: &PhysicalPlan, is: impl Fn(&PhysicalNode) -> bool) -> f64 {
     let found = nodes(plan).into_iter().find(|node| is(node));
@@ -62,6 +64,33 @@ fn large_groups_are_rare() {
     assert!(filtered("count(*) > 20") < 50_000.0);
     // A mean stays within the bounds of what it is made of.
     assert!(filtered("avg(vendor) > 9000") < 300_000.0);
+}
+
+#[test]
+fn rows_that_refer_to_a_filtered_key_find_partners_as_seldom_as_the_filter_keeps_keys() {
+    let int = DataType::Int64;
+    let mut tables = Tables::default();
+    tables.add(
+        "key",
+        1_000_000.0,
+        &[
+            ("id", int.clone(), 1_000_000.0, Some((1, 1_000_000))),
+            ("kind", int.clone(), 100.0, None),
+        ],
+    );
+    // Few of the keys are referred to, and by `near` only those in a small part of their range.
+    let reference = |distinct, max| [("key", DataType::Int64, distinct, Some((1, max)))];
+    tables.add("wide", 1_000_000.0, &reference(5_000.0, 1_000_000));
+    tables.add("near", 1_000_000.0, &reference(5_000.0, 10_000));
+    let rows = |table: &str| {
+        let sql = format!("select count(*) from {table} f, key where f.key = id and kind = 7");
+        let plan = plan_with(&sql, &tables, &threads(1));
+        rows_of(&plan, |node| matches!(node.op, PhysicalOp::HashJoin { .. }))
+    };
+    // One in a hundred.
+    assert!((9_000.0..11_000.0).contains(&rows("wide")), "{}", rows("wide"));
+    // All keys that pass might lie in the part that is referred to.
+    assert!(rows("near") > 900_000.0, "{}", rows("near"));
 }
 
 #[test]

@@ -9,15 +9,19 @@ use datafusion_common::{DFSchema, DataFusionError, Result, SchemaError, TableRef
 use datafusion_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner, TypePlanner};
 use datafusion_expr::simplify::SimplifyContext;
 use datafusion_expr::{
-    AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, WindowUDF,
+    AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder, ScalarUDF, TableSource,
+    WindowUDF,
 };
 use datafusion_optimizer::simplify_expressions::ExprSimplifier;
 use datafusion_sql::planner::SqlToRel;
-use datafusion_sql::sqlparser::ast::{Query, Statement as SqlStatement};
+use datafusion_sql::sqlparser::ast::{
+    ObjectName, Query, SetExpr, Statement as SqlStatement, TableFactor,
+};
 
-use super::names::looks_like_path;
-use super::outputs::{names, rename_clashes};
-use super::relation::{Relations, rename};
+use super::cte::select_all_from;
+use super::names::{as_path, looks_like_path, table_name};
+use super::outputs::{Renamed, names, rename_clashes};
+use super::relation::{Relations, rename, stem};
 use super::sharing::SharedRegistry;
 use super::sources::{ViewSource, WorkTableSource};
 use super::translate::{carry, translate};
@@ -80,15 +84,18 @@ impl<'a> Binder<'a> {
     }
 
     /// The plan of a statement that the library knows, whose tree has been prepared.
-    pub(super) fn bind_sql(&self, mut statement: SqlStatement) -> crate::Result<LogicalPlan> {
-        match self.sql().sql_statement_to_plan(statement.clone()) {
-            Err(error) if clashes(&error) => {
-                // Shared plans of the first attempt have no readers: they are dropped in the end.
-                rename_clashes(&mut statement);
-                self.sql().sql_statement_to_plan(statement).map_err(|_| translate(error))
+    pub(super) fn bind_sql(&self, statement: SqlStatement) -> crate::Result<LogicalPlan> {
+        let mut result = self.sql().sql_statement_to_plan(statement.clone());
+        for renamed in [Renamed::Clashing, Renamed::Computed] {
+            if !matches!(&result, Err(error) if clashes(error)) {
+                break;
             }
-            result => result.map_err(translate),
+            // Shared plans of the attempts before have no readers: they are dropped in the end.
+            let mut other = statement.clone();
+            rename_clashes(&mut other, renamed);
+            result = self.sql().sql_statement_to_plan(other);
         }
+        result.map_err(translate)
     }
 
     pub(super) fn sql(&self) -> SqlToRel<'_, Self> {
@@ -142,6 +149,9 @@ impl<'a> Binder<'a> {
         }
         match statements.pop().map(|statement| statement.ast) {
             Some(Ast::Query(query)) if statements.is_empty() => {
+                if let ([], Some(table)) = (view.columns.as_slice(), whole_table(&query)) {
+                    return self.scan(&table);
+                }
                 let plan = self.bind(self.prepare(query.as_ref().clone(), &[])?)?;
                 let names = match view.columns.as_slice() {
                     [] => names(&query, plan.schema()),
@@ -151,6 +161,19 @@ impl<'a> Binder<'a> {
             }
             _ => Err(PlannerError::invalid("its definition is not one query")),
         }
+    }
+
+    /// All rows of a table, view or path, without a projection that would only name all its columns.
+    fn scan(&self, name: &ObjectName) -> crate::Result<LogicalPlan> {
+        let (source, reference) = match as_path(name) {
+            Some(path) => (self.catalog.path(path)?, TableReference::bare(stem(path))),
+            None => {
+                let name = table_name(name)?;
+                (self.resolve(&name)?, TableReference::from(&name))
+            }
+        };
+        let scan = LogicalPlanBuilder::scan(reference, source, None).map_err(translate)?;
+        scan.build().map_err(translate)
     }
 
     /// Arguments of table functions as literals, where they can be.
@@ -184,6 +207,14 @@ impl<'a> Binder<'a> {
                 .with_hint(hint),
         ))
     }
+}
+
+/// The table, view or path that a query reads as it is: `SELECT * FROM name` and nothing else.
+fn whole_table(query: &Query) -> Option<ObjectName> {
+    let SetExpr::Select(select) = query.body.as_ref() else { return None };
+    let [from] = select.from.as_slice() else { return None };
+    let TableFactor::Table { name, .. } = &from.relation else { return None };
+    (*query == select_all_from(name.clone())).then(|| name.clone())
 }
 
 /// Whether binding failed because two output columns have the same name.

@@ -1,4 +1,5 @@
-//! Relations in FROM that the library does not plan as we want them: quoted paths, and CTEs marked for sharing.
+//! Relations in FROM that the library does not plan as we want them: quoted paths, CTEs marked for sharing, and set
+//! operations marked as counting.
 
 use std::path::Path;
 
@@ -11,6 +12,7 @@ use datafusion_sql::sqlparser::ast::{Ident, Query, TableAlias, TableFactor};
 
 use super::names::{as_path, span_of_name};
 use super::provider::path_reference;
+use super::set_operations::{counted, is_counted, sides};
 use super::sharing::{SharedRegistry, Sharing};
 use super::translate::{carry, translate};
 
@@ -67,6 +69,14 @@ impl RelationPlanner for Relations {
                         .build()?;
                 Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, alias.clone()))))
             }
+            TableFactor::Derived { subquery, alias: Some(alias), .. } if is_counted(&alias) => {
+                let Some((left, right, intersect)) = sides(*subquery) else {
+                    return datafusion_common::internal_err!("no set operation is marked as one");
+                };
+                let (left, right) = (context.plan(left)?, context.plan(right)?);
+                let plan = counted(left, right, intersect)?;
+                Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, None))))
+            }
             TableFactor::Derived { lateral, subquery, alias: Some(alias), sample } => {
                 match marked(&alias) {
                     Some((name, sharing)) => {
@@ -120,7 +130,7 @@ pub(super) fn rename(relation: &str, plan: LogicalPlan, names: Vec<String>) -> R
 }
 
 /// The name under which a path's columns can be qualified: the file name up to its first dot.
-fn stem(path: &str) -> String {
+pub(super) fn stem(path: &str) -> String {
     let file = Path::new(path)
         .file_name()
         .map(|name| name.to_string_lossy().into_owned())

@@ -35,6 +35,7 @@ use datafusion_optimizer::simplify_expressions::SimplifyExpressions;
 use datafusion_optimizer::unions_to_filter::UnionsToFilter;
 use datafusion_optimizer::{Analyzer, Optimizer, OptimizerConfig, OptimizerContext, OptimizerRule};
 
+use super::conversions::Conversions;
 use super::decimals::DecimalCoercion;
 use super::{overflow, subquery_values};
 use crate::functions::Functions;
@@ -83,6 +84,7 @@ impl Rewriter {
 fn analyzer() -> Analyzer {
     let mut analyzer = Analyzer::new();
     analyzer.rules.insert(0, Arc::new(DecimalCoercion));
+    analyzer.rules.push(Arc::new(Conversions));
     analyzer
 }
 
@@ -97,6 +99,8 @@ fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
         Arc::new(DecorrelatePredicateSubquery::new()),
         Arc::new(ScalarSubqueryToJoin::new()),
         Arc::new(DecorrelateLateralJoin::new()),
+        // Without the columns that nothing reads all rules below have far smaller schemas to build.
+        Arc::new(OptimizeProjections::new()),
         Arc::new(ExtractEquijoinPredicate::new()),
         Arc::new(EliminateDuplicatedExpr::new()),
         Arc::new(EliminateFilter::new()),

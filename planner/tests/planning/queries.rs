@@ -64,6 +64,10 @@ fn views_are_planned_in_place() {
         "SELECT id FROM big WHERE id < 5",
         &["TableScan: t projection=[id], full_filters=[t.v > Float64(100), t.id < Int64(5)]"],
     );
+    assert_lines(
+        "SELECT w.id FROM whole AS w WHERE w.k = 1 AND w.v > 2",
+        &["TableScan: t projection=[id], full_filters=[t.k = Int32(1), t.v > Float64(2)]"],
+    );
     assert!(error("SELECT * FROM circle").starts_with("view circle refers to itself"));
 }
 

@@ -158,6 +158,7 @@ fn inserts_are_cast_and_padded() {
         Ok(Statement::Insert(_))
     ));
     assert!(error("INSERT INTO big VALUES (1, 2)").contains("cannot insert into the view big"));
+    assert!(error("INSERT INTO whole VALUES (1, 2, 3, 'a')").contains("the view whole"));
     assert!(error("INSERT INTO t (id, kk) VALUES (1, 2)").contains("column kk does not exist"));
 }
 

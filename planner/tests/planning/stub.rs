@@ -93,6 +93,7 @@ pub fn stub() -> Stub {
     stub.tables.insert("s1.orders".to_string(), table(&orders));
     let view = |sql: &str| ViewDefinition { sql: sql.to_string(), columns: Vec::new() };
     stub.views.insert("big".to_string(), view("SELECT id, v FROM t WHERE v > 100"));
+    stub.views.insert("whole".to_string(), view("SELECT * FROM t"));
     stub.views.insert("circle".to_string(), view("SELECT * FROM circle"));
     stub
 }

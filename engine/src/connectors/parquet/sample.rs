@@ -19,7 +19,7 @@ use crate::connectors::files::system_env;
 use crate::connectors::scan::{ColumnSource, FileScan, constant};
 
 /// Rows of one run.
-const RUN_ROWS: usize = 8;
+pub const RUN_ROWS: usize = 8;
 /// Runs in a first page.
 const HEAD_RUNS: usize = 128;
 /// Of row groups with no more rows all are taken.

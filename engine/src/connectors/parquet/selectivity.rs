@@ -18,7 +18,7 @@ use thalweg_runtime::expr::{CompiledExpr, Expr, FunctionRegistry, compile};
 
 use super::learned::Draw;
 use super::ranges::{Interval, NumberBounds, interval};
-use super::sample::{head_bytes, sample};
+use super::sample::{RUN_ROWS, head_bytes, sample};
 use super::table_groups::{TableGroups, spread};
 use crate::connectors::scan::{ColumnSource, FileScan};
 
@@ -77,7 +77,7 @@ pub fn selectivity(
     let weights = table.groups.iter().zip(&possible);
     let weights = weights.map(|(g, &may)| if may { g.rows as f64 } else { 0.0 }).collect();
     let measured = vec![!possible.contains(&true); filters.len()];
-    let result = MeasuredShare { share: 1.0, measured, sample_rows: 0, none_passed: false };
+    let result = MeasuredShare { share: 1.0, measured, sample_rows: 0, hits: f64::INFINITY };
     let mut measuring = Measuring { scan, table, filters, functions, weights, result };
     if possible.contains(&true) {
         measuring.run();
@@ -87,7 +87,6 @@ pub fn selectivity(
         return None;
     }
     result.share *= weights.iter().sum::<f64>() / table.rows();
-    result.none_passed |= result.share <= 0.0;
     Some(result)
 }
 
@@ -197,12 +196,13 @@ impl Measuring<'_> {
             masks.push((rows, filters.iter().map(truth).collect()));
         }
         let works = |f: usize| masks.iter().all(|(_, truth)| truth[f].is_some());
-        let (mut rows, mut passed) = (0, 0);
+        let (mut rows, mut passed, mut hits) = (0, 0, 0);
         for (sampled, truth) in &masks {
             let all = BooleanBuffer::new_set(*sampled);
             let kept = truth.iter().enumerate().filter(|(f, _)| works(*f));
             let kept = kept.filter_map(|(_, t)| t.as_ref()).fold(all, |all, t| &all & t);
             (rows, passed) = (rows + sampled, passed + kept.count_set_bits());
+            hits += runs_hit(&kept);
         }
         let working: Vec<bool> = (0..filters.len()).map(works).collect();
         for ((i, _), works) in filters.drain(..).zip(working) {
@@ -211,7 +211,8 @@ impl Measuring<'_> {
         if rows > 0 && chosen.iter().any(|&i| self.result.measured[i]) {
             self.result.share *= (passed as f64).max(0.5) / rows as f64;
             self.result.sample_rows += rows;
-            self.result.none_passed |= passed == 0;
+            let whole = rows as f64 >= self.table.rows();
+            self.result.hits = self.result.hits.min(if whole { f64::INFINITY } else { hits as f64 });
         }
     }
 
@@ -247,6 +248,12 @@ impl Measuring<'_> {
         let expr = self.filters[filter].clone().map_columns(&mut { own });
         compile(&expr, &schema, self.functions).ok()
     }
+}
+
+/// The runs of neighbouring rows with a row that passed.
+fn runs_hit(kept: &BooleanBuffer) -> usize {
+    let runs = (0..kept.len()).step_by(RUN_ROWS);
+    runs.filter(|&at| kept.slice(at, RUN_ROWS.min(kept.len() - at)).count_set_bits() > 0).count()
 }
 
 /// NULL counts as false.
