@@ -16,7 +16,7 @@ mod statement;
 pub mod suggest;
 
 pub use average::avg;
-pub use bind::{Parameter, SharedSource, SqlFunction, WorkTableSource};
+pub use bind::{Parameter, SharedSource, SqlFunction, WorkTableSource, distinct_names};
 pub use catalog::{Catalog, TableName, ViewDefinition};
 pub use deep_stack::with_deep_stack;
 pub use error::{ErrorKind, PlannerError, Result, Span};

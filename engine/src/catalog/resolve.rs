@@ -47,7 +47,8 @@ impl Catalog for StatementCatalog<'_> {
         }
         Ok(match self.listings.catalog.get(name) {
             Some(Entry::Table { table, defaults, .. }) => {
-                Some(EngineTable::with_defaults(table, defaults))
+                let trusted = self.listings.settings.trust_constraints();
+                Some(EngineTable::with_defaults(table, defaults, trusted))
             }
             Some(Entry::View { .. }) | None => None,
         })

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
-use datafusion_common::Constraints;
+use arrow::datatypes::{Schema, SchemaRef};
+use datafusion_common::{Constraint, Constraints};
 use datafusion_expr::{Expr as LogicalExpr, TableProviderFilterPushDown, TableSource};
 use thalweg_optimizer::{MeasuredShare, TableStatistics};
 use thalweg_runtime::expr::{Expr, FunctionRegistry};
@@ -36,6 +36,10 @@ pub trait Table: Any + Send + Sync + fmt::Debug {
     }
     /// Keys that the table declares.
     fn constraints(&self) -> Option<&Constraints>;
+    /// Whether the keys and the NOT NULLs are only a user's word, to which nothing holds the rows.
+    fn is_only_declared(&self) -> bool {
+        false
+    }
 }
 
 /// The adapter through which plans carry a [`Table`].
@@ -44,22 +48,28 @@ pub struct EngineTable {
     /// The table.
     pub table: Arc<dyn Table>,
     schema: SchemaRef,
+    /// The keys that plans may rely on.
+    keys: Option<Constraints>,
     defaults: Arc<HashMap<String, LogicalExpr>>,
 }
 
 impl EngineTable {
     /// Wraps a table for the planner.
     pub fn new(table: Arc<dyn Table>) -> Arc<Self> {
-        Self::with_defaults(table, Arc::default())
+        Self::with_defaults(table, Arc::default(), false)
     }
 
-    /// Wraps a table with the values of columns that an INSERT leaves out, by column name.
+    /// Wraps a table with the values of columns that an INSERT leaves out, by column name. Plans believe what is only
+    /// declared when `trusted` is set.
     pub fn with_defaults(
         table: Arc<dyn Table>,
         defaults: Arc<HashMap<String, LogicalExpr>>,
+        trusted: bool,
     ) -> Arc<Self> {
-        let schema = table.schema();
-        Arc::new(EngineTable { table, schema, defaults })
+        let believed = trusted || !table.is_only_declared();
+        let schema = if believed { table.schema() } else { nullable(&table.schema()) };
+        let keys = table.constraints().filter(|_| believed).map(|keys| reliable(keys, &schema));
+        Arc::new(EngineTable { table, schema, keys, defaults })
     }
 
     /// The table behind a plan's source, if it is one of the engine's.
@@ -68,13 +78,30 @@ impl EngineTable {
     }
 }
 
+/// The columns, any of which may hold a NULL.
+fn nullable(schema: &SchemaRef) -> SchemaRef {
+    let fields = schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+/// The keys that tell all rows apart: several rows may have NULL as their UNIQUE value.
+fn reliable(keys: &Constraints, schema: &SchemaRef) -> Constraints {
+    let no_null = |at: &usize| !schema.field(*at).is_nullable();
+    let kept = keys.iter().filter(|key| match key {
+        Constraint::PrimaryKey(columns) | Constraint::Unique(columns) => {
+            columns.iter().all(no_null)
+        }
+    });
+    Constraints::new_unverified(kept.cloned().collect())
+}
+
 impl TableSource for EngineTable {
     fn schema(&self) -> SchemaRef {
         self.schema.clone()
     }
 
     fn constraints(&self) -> Option<&Constraints> {
-        self.table.constraints()
+        self.keys.as_ref()
     }
 
     fn get_column_default(&self, column: &str) -> Option<&LogicalExpr> {

@@ -2,7 +2,7 @@
 //!
 //! Batches are immutable; INSERT appends, UPDATE and DELETE replace the list. A scan sees the list as it was when
 //! the scan was opened. Plans name a table by a number; dropping the table frees its rows. A table that was told its
-//! budget is a holder there by its name.
+//! budget is a holder there by its name. Declared keys hold: rows that would break one are refused.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,6 +24,7 @@ use thalweg_runtime::source::{Source, SourceConnector, SourceSpec};
 use thalweg_runtime::{Error, Result};
 
 use super::compact::held_bytes;
+use super::keys::Keys;
 use super::scan::{ReadLayout, SplitFormat, SplitProgress, SplitScan, SplitSource};
 use crate::catalog::Table;
 
@@ -44,6 +45,7 @@ struct Rows {
     batches: RwLock<Arc<Vec<RecordBatch>>>,
     statistics: Mutex<Option<TableStatistics>>,
     charge: Mutex<Option<Reservation>>,
+    keys: Mutex<Option<Keys>>,
 }
 
 impl Drop for Rows {
@@ -69,15 +71,27 @@ impl MemoryTable {
             batches: RwLock::new(Arc::new(batches)),
             statistics: Mutex::default(),
             charge: Mutex::default(),
+            keys: Mutex::default(),
         });
         TABLES.lock().insert(id, Arc::downgrade(&rows));
         MemoryTable { rows, constraints: None }
     }
 
-    /// The table with declared keys.
-    pub fn with_constraints(mut self, constraints: Constraints) -> Self {
-        self.constraints = Some(constraints);
-        self
+    /// The table with declared keys, which its rows must not break, now and later. The table is called `name` in
+    /// errors, and in the budget that is charged for the keys.
+    pub fn with_keys(
+        mut self,
+        constraints: Constraints,
+        memory: &Arc<MemoryManager>,
+        name: &str,
+    ) -> Result<Self> {
+        if !constraints.is_empty() {
+            let mut keys = Keys::new(name, &self.rows.schema, &constraints, memory)?;
+            keys.add(&[], &self.batches())?;
+            *self.rows.keys.lock() = Some(keys);
+            self.constraints = Some(constraints);
+        }
+        Ok(self)
     }
 
     /// The table as a holder of memory under a name.
@@ -102,39 +116,58 @@ impl MemoryTable {
         self.batches().iter().map(RecordBatch::num_rows).sum()
     }
 
-    /// Adds batches, all at once.
-    pub fn append(&self, added: Vec<RecordBatch>) {
-        self.rows.append(added);
+    /// Adds batches, all at once or, when they would break a key, not at all.
+    pub fn append(&self, added: Vec<RecordBatch>) -> Result<()> {
+        self.rows.append(added)
     }
 
     /// Puts other batches in the place of all rows, if these are still the rows `seen`; false when others have changed
-    /// the table in the meantime.
-    pub fn replace_seen(&self, seen: &Arc<Vec<RecordBatch>>, batches: Vec<RecordBatch>) -> bool {
-        let mut now = self.rows.batches.write();
-        if !Arc::ptr_eq(&now, seen) {
-            return false;
-        }
-        *now = Arc::new(batches);
-        drop(now);
-        self.rows.changed();
-        true
+    /// the table in the meantime. Batches that would break a key are an error, and the rows stay.
+    pub fn replace_seen(
+        &self,
+        seen: &Arc<Vec<RecordBatch>>,
+        batches: Vec<RecordBatch>,
+    ) -> Result<bool> {
+        self.rows.replace(Some(seen), batches)
     }
 
-    /// Puts other batches in the place of all rows.
-    pub fn replace(&self, batches: Vec<RecordBatch>) {
-        *self.rows.batches.write() = Arc::new(batches);
-        self.rows.changed();
+    /// Puts other batches in the place of all rows. Batches that would break a key are an error, and the rows stay.
+    pub fn replace(&self, batches: Vec<RecordBatch>) -> Result<()> {
+        self.rows.replace(None, batches).map(|_| ())
     }
 }
 
 impl Rows {
-    fn append(&self, added: Vec<RecordBatch>) {
+    fn append(&self, added: Vec<RecordBatch>) -> Result<()> {
         let mut batches = self.batches.write();
+        if let Some(keys) = self.keys.lock().as_mut() {
+            keys.add(&batches, &added)?;
+        }
         let mut all = batches.as_ref().clone();
         all.extend(added.into_iter().filter(|b| b.num_rows() > 0));
         *batches = Arc::new(all);
         drop(batches);
         self.changed();
+        Ok(())
+    }
+
+    /// False, and nothing is done, when the rows are no longer those that were `seen`.
+    fn replace(
+        &self,
+        seen: Option<&Arc<Vec<RecordBatch>>>,
+        batches: Vec<RecordBatch>,
+    ) -> Result<bool> {
+        let mut now = self.batches.write();
+        if seen.is_some_and(|seen| !Arc::ptr_eq(&now, seen)) {
+            return Ok(false);
+        }
+        if let Some(keys) = self.keys.lock().as_mut() {
+            keys.replace(batches.iter())?;
+        }
+        *now = Arc::new(batches);
+        drop(now);
+        self.changed();
+        Ok(true)
     }
 
     fn changed(&self) {
@@ -312,8 +345,9 @@ impl SinkWriter for MemoryWriter {
 
     fn finish(&mut self, _cx: &mut OperatorContext<'_>) -> Result<bool> {
         let added = std::mem::take(&mut self.added);
-        self.counter.add(added.iter().map(|b| b.num_rows() as u64).sum());
-        self.rows.append(added);
+        let count = added.iter().map(|b| b.num_rows() as u64).sum();
+        self.rows.append(added)?;
+        self.counter.add(count);
         Ok(true)
     }
 }

@@ -8,6 +8,7 @@ mod decoder;
 pub mod files;
 mod ipc;
 mod json;
+mod keys;
 pub mod memory;
 pub mod parquet;
 mod scan;

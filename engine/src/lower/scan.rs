@@ -37,7 +37,7 @@ impl Lowering<'_> {
         };
         let engine_table = EngineTable::of(source.as_ref())
             .ok_or_else(|| Error::Internal(format!("{table} is no table of this engine")))?;
-        let schema = engine_table.table.schema();
+        let schema = datafusion_expr::TableSource::schema(engine_table);
         let known: BTreeMap<ColumnId, usize> =
             columns.iter().chain(filter_columns).copied().collect();
         let (ids, positions): (Vec<ColumnId>, Vec<usize>) = known.into_iter().unzip();

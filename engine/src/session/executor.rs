@@ -99,7 +99,8 @@ impl Executor {
         })
     }
 
-    /// Runs a plan into a sink of its own, to the end; a parallel sink may have several writers.
+    /// Runs a plan into a sink of its own, to the end; a parallel sink may have several writers. Gives the job that
+    /// has ended.
     pub(crate) async fn run(
         &self,
         plan: &PhysicalPlan,
@@ -107,9 +108,10 @@ impl Executor {
         parallel: bool,
         settings: &Settings,
         token: &CancellationToken,
-    ) -> Result<()> {
+    ) -> Result<Arc<JobHandle>> {
         let job = self.submit(plan, sink, parallel, settings, token)?;
-        Ok(job.ended().await?)
+        job.ended().await?;
+        Ok(job)
     }
 
     /// A number that no other call gives, as good as surely.

@@ -12,7 +12,7 @@ use thalweg_runtime::job::JobHandle;
 
 use super::frame::Frame;
 use super::plan::{physical_plan, result_schema};
-use super::statement::StatementContext;
+use super::statement::{StatementContext, run};
 use crate::catalog::texts;
 use crate::error::{Error, Result};
 
@@ -30,9 +30,13 @@ pub(super) async fn frame(
     statement: Statement,
     options: Options,
 ) -> Result<Frame> {
-    let query = explained(statement)?;
-    let plan = physical_plan(&query, &cx.settings)?;
-    let actual = if options.analyze { Some(measure(cx, &query, &plan).await?) } else { None };
+    let query = explained(&statement)?;
+    let plan = physical_plan(query, &cx.settings)?;
+    let actual = match (options.analyze, &statement) {
+        (false, _) => None,
+        (true, Statement::Query(query)) => Some(measure(cx, query, &plan).await?),
+        (true, _) => Some(carry_out(cx, statement).await?),
+    };
     let batch = match options.format {
         ExplainFormat::Text => lines(&explain(&plan, options.verbose, actual.as_ref())),
         ExplainFormat::Json => {
@@ -44,17 +48,17 @@ pub(super) async fn frame(
 }
 
 /// The query inside a statement.
-fn explained(statement: Statement) -> Result<QueryPlan> {
+fn explained(statement: &Statement) -> Result<&QueryPlan> {
     let what = match statement {
         Statement::Query(query) => return Ok(query),
-        Statement::Insert(insert) => return Ok(insert.input),
-        Statement::Copy(copy) => return Ok(copy.input),
-        Statement::Modify(modify) => return Ok(modify.input),
+        Statement::Insert(insert) => return Ok(&insert.input),
+        Statement::Copy(copy) => return Ok(&copy.input),
+        Statement::Modify(modify) => return Ok(&modify.input),
         Statement::CopyFrom(_) => "COPY … FROM",
         Statement::CreateIndex(_) => "CREATE INDEX",
         Statement::CreateFunction { .. } => "CREATE FUNCTION",
         Statement::DropFunction { .. } => "DROP FUNCTION",
-        Statement::CreateTable(create) => match create.query {
+        Statement::CreateTable(create) => match &create.query {
             Some(query) => return Ok(query),
             None => "CREATE TABLE",
         },
@@ -77,6 +81,15 @@ fn explained(statement: Statement) -> Result<QueryPlan> {
 fn lines(text: &str) -> Result<RecordBatch> {
     let rows: Vec<[&str; 1]> = text.lines().map(|line| [line]).collect();
     texts(["plan"], &rows)
+}
+
+/// Carries out a statement that writes, as if it were not explained, and tells what each node of its query's plan did.
+/// A statement that had nothing to do, such as a CREATE TABLE IF NOT EXISTS, has run no plan.
+async fn carry_out(cx: &StatementContext<'_>, statement: Statement) -> Result<HashMap<u32, Actual>> {
+    // A statement inside EXPLAIN is no EXPLAIN, so that this ends.
+    Box::pin(run(cx, statement)).await?;
+    let job = cx.last_job.lock().take();
+    Ok(job.map(|job| actuals(&job)).unwrap_or_default())
 }
 
 /// Runs the query, throws its rows away, and tells what each plan node did.

@@ -49,7 +49,7 @@ pub(super) async fn copy_from(cx: &StatementContext<'_>, copy: CopyFrom) -> Resu
     let query = query.map_err(|error| Error::from_planner(error, &Arc::from("")))?;
     let batches = rows(cx, &query, schema).await?;
     let added = count(&batches);
-    memory.append(batches);
+    memory.append(batches)?;
     Ok(Frame::written(added))
 }
 

@@ -39,7 +39,7 @@ pub(super) async fn modify(cx: &StatementContext<'_>, modify: Modify) -> Result<
                 without_mark(marked, &memory.schema())?
             }
         };
-        if changed == 0 || memory.replace_seen(&seen, kept) {
+        if changed == 0 || memory.replace_seen(&seen, kept)? {
             return Ok(Frame::written(changed));
         }
     }

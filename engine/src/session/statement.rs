@@ -1,9 +1,13 @@
 //! Running one statement: planning it and obeying it. The `match` here only dispatches.
 
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 use thalweg_planner::{
     CreateIndex, CreateView, DescribeTarget, DropKind, Parameter, ParsedStatement, QueryPlan,
     ShowKind, SqlFunction, Statement, TableName, ViewDefinition, suggest,
 };
+use thalweg_runtime::job::JobHandle;
 
 use super::cancellation::CancellationToken;
 use super::frame::Frame;
@@ -20,6 +24,8 @@ pub(super) struct StatementContext<'a> {
     pub(super) settings: Settings,
     pub(super) token: CancellationToken,
     pub(super) sql: &'a str,
+    /// The last job that wrote rows and has ended, for EXPLAIN ANALYZE.
+    pub(super) last_job: Mutex<Option<Arc<JobHandle>>>,
 }
 
 impl Session {
@@ -52,6 +58,7 @@ impl Session {
             settings: self.settings_now(),
             token: self.inner.running.token(),
             sql,
+            last_job: Mutex::default(),
         }
     }
 }
@@ -77,7 +84,7 @@ impl StatementContext<'_> {
     }
 }
 
-async fn run(cx: &StatementContext<'_>, statement: Statement) -> Result<Frame> {
+pub(super) async fn run(cx: &StatementContext<'_>, statement: Statement) -> Result<Frame> {
     match statement {
         Statement::Query(plan) => query::frame(cx, plan),
         Statement::Explain { analyze, verbose, format, statement } => {

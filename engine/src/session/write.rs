@@ -9,7 +9,9 @@ use std::sync::Arc;
 use arrow::array::{Array, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use datafusion_expr::TableSource;
-use thalweg_planner::{Copy, CreateExternalTable, CreateTable, Insert, QueryPlan};
+use thalweg_planner::{
+    Copy, CreateExternalTable, CreateTable, Insert, QueryPlan, distinct_names,
+};
 use thalweg_runtime::operators::sink::SinkSpec;
 
 use super::frame::Frame;
@@ -57,9 +59,10 @@ pub(super) async fn create_table(cx: &StatementContext<'_>, create: CreateTable)
     };
     let count = count(&batches);
     let memory = cx.session.inner.executor.memory();
+    let shown = name.to_string();
     let table = MemoryTable::new(schema, batches)
-        .with_constraints(constraints)
-        .charged_to(memory, &name.to_string());
+        .with_keys(constraints, memory, &shown)?
+        .charged_to(memory, &shown);
     let defaults = Arc::new(defaults.into_iter().collect());
     let entry = Entry::Table { table: Arc::new(table), sql: Some(statement_text(cx)), defaults };
     catalog.create(&name, entry, temporary, conflict)?;
@@ -96,6 +99,7 @@ pub(super) fn create_external_table(
     }
     let format = format.as_deref().map(FileFormat::by_name).transpose()?;
     let table = FileTable::discover(&locations, format, &options)?;
+    let table = table.with_constraints(create.constraints);
     let entry = Entry::Table {
         table: Arc::new(table),
         sql: Some(statement_text(cx)),
@@ -112,8 +116,8 @@ pub(super) async fn insert(cx: &StatementContext<'_>, insert: Insert) -> Result<
     let batches = rows(cx, &input, memory.schema()).await?;
     let count = count(&batches);
     match overwrite {
-        true => memory.replace(batches),
-        false => memory.append(batches),
+        true => memory.replace(batches)?,
+        false => memory.append(batches)?,
     }
     Ok(Frame::written(count))
 }
@@ -146,11 +150,22 @@ pub(super) async fn copy(cx: &StatementContext<'_>, copy: Copy) -> Result<Frame>
         target.set("partition_by", &copy.partition_by.join(","))?;
     }
     (target.counter, target.run) = (Some(counter.id()), executor.random_u64());
+    if target.format != FileFormat::Csv {
+        target.schema = with_distinct_names(&target.schema);
+    }
     let parallel = !target.is_single_file();
     let sink = SinkSpec { sink: FILE_SINK.to_string(), options: target.to_value() };
     let plan = physical_plan(&copy.input, &cx.settings)?;
-    executor.run(&plan, sink, parallel, &cx.settings, &cx.token).await?;
+    let job = executor.run(&plan, sink, parallel, &cx.settings, &cx.token).await?;
+    *cx.last_job.lock() = Some(job);
     Ok(Frame::written(counter.rows()))
+}
+
+/// The columns under names of their own, as CREATE TABLE AS has them: readers find columns by name.
+fn with_distinct_names(schema: &Schema) -> Schema {
+    let names = schema.fields().iter().map(|field| field.name().clone()).collect();
+    let fields = schema.fields().iter().zip(distinct_names(names));
+    Schema::new(fields.map(|(f, name)| f.as_ref().clone().with_name(name)).collect::<Vec<_>>())
 }
 
 /// All rows of a query, as rows of a table of the given columns.
@@ -169,6 +184,7 @@ pub(super) async fn rows(
         charge.try_grow(batch.get_array_memory_size())?;
         batches.push(batch);
     }
+    *cx.last_job.lock() = Some(execution.job().clone());
     Ok(batches)
 }
 

@@ -255,9 +255,14 @@ pub(super) fn select_all(relation: TableFactor) -> Query {
         value_table_mode: None,
         flavor: datafusion_sql::sqlparser::ast::SelectFlavor::Standard,
     };
+    query_of(SetExpr::Select(Box::new(select)))
+}
+
+/// A query that is nothing but this body.
+pub(super) fn query_of(body: SetExpr) -> Query {
     Query {
         with: None,
-        body: Box::new(SetExpr::Select(Box::new(select))),
+        body: Box::new(body),
         order_by: None,
         limit_clause: None,
         fetch: None,

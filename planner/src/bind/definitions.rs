@@ -15,7 +15,7 @@ use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::tokenizer::{Token, Tokenizer};
 
 use super::names::{normalized, span_of_name, table_name};
-use super::outputs::names;
+use super::outputs::{distinct_names, names};
 use super::provider::Binder;
 use super::relation::rename;
 use super::statements::{Context, ours};
@@ -119,7 +119,7 @@ impl Context<'_> {
                 let plan = binder.bind(binder.prepare(query.as_ref().clone(), self.parameters)?)?;
                 let name = create.name.to_string();
                 let plan = if create.columns.is_empty() {
-                    let names = unique(names(query, plan.schema()));
+                    let names = distinct_names(names(query, plan.schema()));
                     ours(rename(&name, plan, names))?
                 } else {
                     cast_to(plan, &columns.schema)?
@@ -228,21 +228,6 @@ fn unique_names(names: &[String]) -> Result<()> {
     }
 }
 
-/// The names with `_1`, `_2`, … after those that came before.
-fn unique(names: Vec<String>) -> Vec<String> {
-    let mut seen: HashSet<String> = HashSet::new();
-    let distinct = names.into_iter().map(|name| {
-        let numbered = (1..).map(|n| format!("{name}_{n}"));
-        let free = std::iter::once(name.clone())
-            .chain(numbered)
-            .find(|candidate| !seen.contains(candidate));
-        let free = free.unwrap_or(name);
-        seen.insert(free.clone());
-        free
-    });
-    distinct.collect()
-}
-
 /// The text after the first AS outside parentheses: the query in `CREATE VIEW v (a, b) AS query`.
 fn text_after_as(sql: &str) -> Option<String> {
     let dialect = datafusion_sql::sqlparser::dialect::GenericDialect;
@@ -270,6 +255,11 @@ fn columns(
     defs: &[ColumnDef],
     constraints: &[TableConstraint],
 ) -> Result<Columns> {
+    let names: Vec<String> = defs.iter().map(|def| normalized(&def.name)).collect();
+    if let Some(at) = (1..names.len()).find(|&at| names[..at].contains(&names[at])) {
+        return Err(PlannerError::name(format!("column {} appears twice", names[at]))
+            .with_span(span_of(defs[at].name.span)));
+    }
     let mut defaults = Vec::new();
     let mut keys = Vec::new();
     for (at, def) in defs.iter().enumerate() {

@@ -14,6 +14,7 @@ mod outputs;
 mod provider;
 mod refuse;
 mod relation;
+mod set_operations;
 mod sharing;
 mod sources;
 mod sql_function;
@@ -23,6 +24,7 @@ mod types;
 mod using;
 
 pub use desugar::Parameter;
+pub use outputs::distinct_names;
 pub use sources::{SharedSource, WorkTableSource};
 pub use sql_function::SqlFunction;
 

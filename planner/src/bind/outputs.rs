@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 
 use datafusion_common::DFSchema;
 use datafusion_sql::sqlparser::ast::{
-    Expr, Ident, Query, Select, SelectItem, SetExpr, Statement as SqlStatement, VisitMut,
+    Expr, Ident, Query, Select, SelectItem, SetExpr, Statement as SqlStatement, Value, VisitMut,
     VisitorMut,
 };
 
@@ -85,13 +85,82 @@ fn item_name(item: &SelectItem) -> Option<String> {
 /// Separates a column's name from what makes it unique; no user can mean it.
 const HIDDEN: char = '\u{1}';
 
-/// Gives all select items but the first of each name an alias of its own.
-pub(super) fn rename_clashes(statement: &mut SqlStatement) {
-    let ControlFlow::Continue(()) = statement.visit(&mut Rename { depth: 0 });
+/// A name that differs from `name` for the planner only.
+pub(super) fn hidden_name(name: &str, at: usize) -> String {
+    format!("{name}{HIDDEN}{at}")
+}
+
+/// Which select items get aliases of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Renamed {
+    /// All but the first of each name.
+    Clashing,
+    /// All that are neither columns nor have an alias, too: the library gives the same name to more than meets the eye.
+    Computed,
+}
+
+/// Gives select items of the same name aliases.
+pub(super) fn rename_clashes(statement: &mut SqlStatement, renamed: Renamed) {
+    let ControlFlow::Continue(()) = statement.visit(&mut Rename { depth: 0, renamed });
+}
+
+/// The names with `_1`, `_2`, … after those that came before.
+pub fn distinct_names(names: Vec<String>) -> Vec<String> {
+    let mut seen: HashSet<String> = HashSet::new();
+    let distinct = names.into_iter().map(|name| {
+        let numbered = (1..).map(|n| format!("{name}_{n}"));
+        let free = std::iter::once(name.clone())
+            .chain(numbered)
+            .find(|candidate| !seen.contains(candidate));
+        let free = free.unwrap_or(name);
+        seen.insert(free.clone());
+        free
+    });
+    distinct.collect()
+}
+
+/// What the library calls an item, as far as two items are concerned: casts are no part of it.
+fn library_name(item: &SelectItem) -> Option<String> {
+    match item {
+        SelectItem::UnnamedExpr(expr) => {
+            let mut bare = expr.clone();
+            let ControlFlow::Continue(()) = bare.visit(&mut WithoutCasts);
+            item_name(&SelectItem::UnnamedExpr(bare))
+        }
+        other => item_name(other),
+    }
+}
+
+struct WithoutCasts;
+
+impl VisitorMut for WithoutCasts {
+    type Break = std::convert::Infallible;
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Self::Break> {
+        let inner = match expr {
+            Expr::Cast { expr: inner, .. } | Expr::Nested(inner) => {
+                std::mem::replace(&mut **inner, Expr::Value(Value::Null.with_empty_span()))
+            }
+            Expr::TypedString(typed) => Expr::Value(typed.value.clone()),
+            _ => return ControlFlow::Continue(()),
+        };
+        *expr = inner;
+        ControlFlow::Continue(())
+    }
+}
+
+fn is_computed(item: &SelectItem) -> bool {
+    match item {
+        SelectItem::UnnamedExpr(expr) => {
+            !matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
+        }
+        _ => false,
+    }
 }
 
 struct Rename {
     depth: usize,
+    renamed: Renamed,
 }
 
 impl VisitorMut for Rename {
@@ -112,11 +181,14 @@ impl VisitorMut for Rename {
         let wildcard = top && select.projection.iter().any(|item| item_name(item).is_none());
         let mut seen = HashSet::new();
         for (at, item) in select.projection.iter_mut().enumerate() {
-            let Some(name) = item_name(item) else { continue };
-            if seen.insert(name.clone()) && !wildcard {
+            let (Some(name), Some(library)) = (item_name(item), library_name(item)) else {
+                continue;
+            };
+            let computed = self.renamed == Renamed::Computed && is_computed(item);
+            if seen.insert(library) && !wildcard && !computed {
                 continue;
             }
-            let alias = Ident::with_quote('"', format!("{name}{HIDDEN}{at}"));
+            let alias = Ident::with_quote('"', hidden_name(&name, at));
             let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item
             else {
                 continue;

@@ -15,6 +15,7 @@ use super::names::{as_path, normalized, span_of_name, table_name};
 use super::outputs::names;
 use super::provider::Binder;
 use super::refuse::refuse;
+use super::set_operations::mark_counted;
 use super::sources::ViewSource;
 use super::sql_function::expand;
 use super::translate::translate;
@@ -66,6 +67,7 @@ impl Binder<'_> {
         desugar(&mut tree, parameters)?;
         resolve_using(&mut tree)?;
         resolve_ctes(&mut tree, self.planner.options.share_ctes)?;
+        mark_counted(&mut tree);
         Ok(tree)
     }
 

@@ -65,6 +65,16 @@ impl ResultPartition {
         ResultPartition { shipping, targets, closed, pending: VecDeque::new(), role }
     }
 
+    /// Whether this is an edge out of an iteration whose targets want nothing more.
+    pub fn is_left_exit(&self) -> bool {
+        self.role == EdgeRole::Exit && self.closed.iter().all(|closed| *closed)
+    }
+
+    /// Whether this is an edge out of an iteration.
+    pub fn is_exit(&self) -> bool {
+        self.role == EdgeRole::Exit
+    }
+
     /// Takes an element; it is sent by [`ResultPartition::drain`]. Call it only when drained.
     pub fn emit(&mut self, element: StreamElement) -> Result<()> {
         let pending = &mut self.pending;

@@ -149,7 +149,13 @@ impl Task {
             if self.job.cancelled.load(Ordering::Relaxed) {
                 return Err(Error::Cancelled);
             }
-            match self.drain(waker)? {
+            let mut drained = self.drain(waker)?;
+            let last = self.links.len() - 1;
+            if !self.links[last].finished && self.is_left() {
+                self.finish(last, waker)?;
+                drained = self.drain(waker)?;
+            }
+            match drained {
                 Drained::Yes => {}
                 Drained::No => return Ok(Progress::Waiting(Waiting::Output)),
                 Drained::AllClosed => return Ok(Progress::Done),
@@ -160,6 +166,13 @@ impl Task {
             self.job.steps.fetch_add(1, Ordering::Relaxed);
         }
         Ok(Progress::Yield)
+    }
+
+    /// Whether this is the head of an iteration whose rows nobody reads any more. The body would go on for ever by
+    /// itself: it has to be told the end.
+    fn is_left(&self) -> bool {
+        let mut exits = self.partitions.iter().filter(|partition| partition.is_exit()).peekable();
+        exits.peek().is_some() && exits.all(ResultPartition::is_left_exit)
     }
 
     /// Drains all partitions. `AllClosed` only when no edge at all wants anything.

@@ -25,6 +25,9 @@ pub struct FileTable {
     schema: SchemaRef,
     scan: FileScan,
     statistics: TableStatistics,
+    constraints: Option<Constraints>,
+    /// Whether a user has declared the columns.
+    declared: bool,
 }
 
 impl FileTable {
@@ -56,7 +59,14 @@ impl FileTable {
             json_ignore_errors: options.json_ignore_errors,
         };
         let statistics = statistics(&schema);
-        Ok(FileTable { schema, scan, statistics })
+        let declared = options.schema.is_some();
+        Ok(FileTable { schema, scan, statistics, constraints: None, declared })
+    }
+
+    /// The table with declared keys, which nobody looks after.
+    pub fn with_constraints(mut self, constraints: Constraints) -> Self {
+        self.constraints = Some(constraints);
+        self
     }
 
     /// The format of the files.
@@ -107,7 +117,11 @@ impl Table for FileTable {
     }
 
     fn constraints(&self) -> Option<&Constraints> {
-        None
+        self.constraints.as_ref()
+    }
+
+    fn is_only_declared(&self) -> bool {
+        self.declared
     }
 }
 
