@@ -340,6 +340,20 @@ mod tests {
     }
 
     #[test]
+    fn decimals_too_long_for_their_type_are_errors() {
+        let largest = 10_i128.pow(38) - 1;
+        let a = decimals(vec![Some(largest), None], 38, 0);
+        let one = decimals(vec![Some(1), Some(1)], 1, 0);
+        let sum = evaluate(&binary(BinaryOperator::Plus), vec![a.clone(), one.clone()]);
+        assert!(sum.unwrap_err().to_string().contains("decimal overflow"));
+        let product = evaluate(&binary(BinaryOperator::Multiply), vec![a.clone(), a.clone()]);
+        assert!(product.unwrap_err().to_string().contains("decimal overflow"));
+        let difference = evaluate(&binary(BinaryOperator::Minus), vec![a, one]).unwrap();
+        let values = difference.as_primitive::<arrow::datatypes::Decimal128Type>();
+        assert_eq!((values.value(0), values.is_null(1)), (largest - 1, true));
+    }
+
+    #[test]
     fn zeros_are_equal_and_nans_are_equal_and_greatest() {
         let negative_nan = f64::from_bits(f64::NAN.to_bits() | (1 << 63));
         let a: ArrayRef = Arc::new(Float64Array::from(vec![-0.0, f64::NAN, negative_nan, 1.0]));

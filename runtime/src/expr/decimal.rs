@@ -1,8 +1,11 @@
-//! Addition, subtraction and multiplication of decimals that cannot overflow.
+//! Addition, subtraction and multiplication of decimals.
 //!
-//! Arrow checks every single operation. When the precisions of the operands leave room for every possible
-//! result, no check is needed and the loops vectorise. Other cases are left to Arrow.
+//! When the precisions of the operands leave room for every possible result, no check is needed and the loops
+//! vectorise. Otherwise every result is checked against the precision of its type, since Arrow checks 128 bits only.
+//! Invariant: a result is exact, or an error. Products whose digits behind the point the type cannot hold, and
+//! quotients, are left to Arrow.
 
+use std::cell::Cell;
 use std::fmt;
 use std::hash::Hash;
 use std::sync::Arc;
@@ -11,13 +14,13 @@ use arrow::array::{Array, ArrayRef, AsArray, Decimal128Array, RecordBatch};
 use arrow::buffer::{NullBuffer, ScalarBuffer};
 use arrow::datatypes::Decimal128Type;
 use arrow_schema::{DataType, Schema};
-use datafusion_common::{Result, ScalarValue};
+use datafusion_common::{DataFusionError, Result, ScalarValue};
 use datafusion_expr::ColumnarValue;
 use datafusion_physical_expr::PhysicalExpr;
 
 use super::BinaryOperator;
 
-/// `left op right` where no result can leave 128 bits.
+/// `left op right`.
 #[derive(Debug, Clone, Eq)]
 pub struct DecimalArithmetic {
     op: DecimalOperator,
@@ -27,6 +30,8 @@ pub struct DecimalArithmetic {
     factors: (i128, i128),
     /// Whether both operands fit into 64 bits.
     narrow: bool,
+    /// Whether a result may be too long for its type.
+    may_overflow: bool,
     precision: u8,
     scale: i8,
 }
@@ -42,8 +47,7 @@ enum DecimalOperator {
 const NARROW_DIGITS_MAX: u8 = 18;
 
 impl DecimalArithmetic {
-    /// The expression, if it is arithmetic of two decimals without a possible overflow. `result` is the type
-    /// that the planner gave it.
+    /// The expression, if it is arithmetic of two decimals. `result` is the type that the planner gave it.
     pub fn try_new(
         op: BinaryOperator,
         left: &Arc<dyn PhysicalExpr>,
@@ -66,29 +70,90 @@ impl DecimalArithmetic {
         else {
             return Ok(None);
         };
-        let factors = match op {
+        let (factors, digits) = match op {
             DecimalOperator::Multiply => {
-                if p1 + p2 > precision || s1 + s2 != scale {
+                if i16::from(s1) + i16::from(s2) != i16::from(scale) {
                     return Ok(None);
                 }
-                (1, 1)
+                ((1, 1), i16::from(p1) + i16::from(p2))
             }
             DecimalOperator::Add | DecimalOperator::Subtract => {
                 let (lift1, lift2) =
                     (i16::from(scale) - i16::from(s1), i16::from(scale) - i16::from(s2));
-                if lift1 < 0 || lift2 < 0 {
+                let factor = |lift: i16| u32::try_from(lift).ok().and_then(|l| 10_i128.checked_pow(l));
+                let (Some(factor1), Some(factor2)) = (factor(lift1), factor(lift2)) else {
                     return Ok(None);
-                }
+                };
                 let digits = (i16::from(p1) + lift1).max(i16::from(p2) + lift2) + 1;
-                if digits > i16::from(precision) {
-                    return Ok(None);
-                }
-                (10_i128.pow(lift1 as u32), 10_i128.pow(lift2 as u32))
+                ((factor1, factor2), digits)
             }
         };
+        let may_overflow = digits > i16::from(precision);
         let narrow = p1 <= NARROW_DIGITS_MAX && p2 <= NARROW_DIGITS_MAX;
         let (left, right) = (left.clone(), right.clone());
-        Ok(Some(DecimalArithmetic { op, left, right, factors, narrow, precision, scale }))
+        Ok(Some(DecimalArithmetic {
+            op,
+            left,
+            right,
+            factors,
+            narrow,
+            may_overflow,
+            precision,
+            scale,
+        }))
+    }
+
+    /// The results where some may be too long for their type, at one pass; `None` when one is, be it of a NULL.
+    fn compute_watched(&self, left: &Operand, right: &Operand, rows: usize) -> Option<Vec<i128>> {
+        let ((f, g), bound) = (self.factors, 10_u128.pow(u32::from(self.precision)));
+        let too_long = Cell::new(false);
+        let watched = |(value, overflown): (i128, bool)| {
+            too_long.set(too_long.get() | overflown | (value.unsigned_abs() >= bound));
+            value
+        };
+        let lifted = |value: i128, factor: i128| {
+            let (value, overflown) = value.overflowing_mul(factor);
+            too_long.set(too_long.get() | overflown);
+            value
+        };
+        let values = match self.op {
+            DecimalOperator::Multiply => {
+                zip(left, right, rows, |a, b| watched(a.overflowing_mul(b)))
+            }
+            DecimalOperator::Add => {
+                zip(left, right, rows, |a, b| watched(lifted(a, f).overflowing_add(lifted(b, g))))
+            }
+            DecimalOperator::Subtract => {
+                zip(left, right, rows, |a, b| watched(lifted(a, f).overflowing_sub(lifted(b, g))))
+            }
+        };
+        (!too_long.get()).then_some(values)
+    }
+
+    /// The results where some are too long; rows without a value have none to check.
+    fn compute_checked(
+        &self,
+        left: &Operand,
+        right: &Operand,
+        nulls: Option<&NullBuffer>,
+        rows: usize,
+    ) -> Result<Vec<i128>> {
+        let ((f, g), bound) = (self.factors, 10_i128.pow(u32::from(self.precision)));
+        let (left, right) = (left.at(), right.at());
+        let result = |row: usize| {
+            let (a, b) = (left(row), right(row));
+            let value = match self.op {
+                DecimalOperator::Multiply => a.checked_mul(b),
+                DecimalOperator::Add => a.checked_mul(f)?.checked_add(b.checked_mul(g)?),
+                DecimalOperator::Subtract => a.checked_mul(f)?.checked_sub(b.checked_mul(g)?),
+            };
+            value.filter(|value| value.unsigned_abs() < bound.unsigned_abs())
+        };
+        let values = (0..rows).map(|row| match nulls {
+            Some(nulls) if nulls.is_null(row) => Ok(0),
+            _ => result(row).ok_or_else(|| overflow(self.precision, self.scale)),
+        });
+        values.collect()
     }
 
     fn compute(&self, left: &Operand, right: &Operand, rows: usize) -> Vec<i128> {
@@ -110,6 +175,12 @@ impl DecimalArithmetic {
     }
 }
 
+fn overflow(precision: u8, scale: i8) -> DataFusionError {
+    DataFusionError::Execution(format!(
+        "decimal overflow: the result is no value of DECIMAL({precision}, {scale})"
+    ))
+}
+
 /// One side: a column of values, or one value for all rows.
 enum Operand {
     Values(ScalarBuffer<i128>, Option<NullBuffer>),
@@ -129,6 +200,15 @@ impl Operand {
             }
             ColumnarValue::Scalar(_) => Operand::Null,
         })
+    }
+
+    /// The value of each row; anything where it is NULL.
+    fn at(&self) -> impl Fn(usize) -> i128 + '_ {
+        move |row| match self {
+            Operand::Values(values, _) => values[row],
+            Operand::Constant(value) => *value,
+            Operand::Null => 0,
+        }
     }
 
     fn nulls(&self) -> Option<&NullBuffer> {
@@ -195,7 +275,13 @@ impl PhysicalExpr for DecimalArithmetic {
             return Ok(ColumnarValue::Scalar(null));
         }
         let nulls = NullBuffer::union(left.nulls(), right.nulls());
-        let values = self.compute(&left, &right, rows);
+        let values = match self.may_overflow {
+            true => match self.compute_watched(&left, &right, rows) {
+                Some(values) => values,
+                None => self.compute_checked(&left, &right, nulls.as_ref(), rows)?,
+            },
+            false => self.compute(&left, &right, rows),
+        };
         let array = Decimal128Array::new(values.into(), nulls)
             .with_precision_and_scale(self.precision, self.scale)?;
         let array: ArrayRef = Arc::new(array);

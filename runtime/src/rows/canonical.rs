@@ -1,6 +1,7 @@
 //! Canonical values: what equal values have in common.
 //!
 //! −0.0 becomes 0.0 and every NaN the same NaN, also inside lists and structs; dictionaries become their values.
+//! Intervals of one length, with months of 30 days, become one interval, and such intervals are ordered by their parts.
 //! Invariant: two values are equal for the engine exactly when their canonical forms are equal bit by bit. Stored
 //! payload is never canonicalised: a result shows what came in.
 
@@ -11,12 +12,18 @@ use arrow::array::{
     OffsetSizeTrait, PrimitiveArray, StructArray,
 };
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field, FieldRef, Float16Type, Float32Type, Float64Type};
+use arrow::datatypes::{
+    DataType, Field, FieldRef, Float16Type, Float32Type, Float64Type, IntervalMonthDayNano,
+    IntervalMonthDayNanoType, IntervalUnit,
+};
 
 use crate::error::{Error, Result};
 
 /// Arrow's half float.
 type Half = <Float16Type as ArrowPrimitiveType>::Native;
+
+const DAY_NS: i64 = 86_400_000_000_000;
+const MONTH_DAYS: i64 = 30;
 
 const NAN_64: u64 = 0x7ff8_0000_0000_0000;
 const NAN_32: u32 = 0x7fc0_0000;
@@ -44,6 +51,20 @@ pub(crate) fn canonical_f16(bits: u16) -> u16 {
         0 => 0,
         magnitude if magnitude > 0x7c00 => NAN_16,
         _ => bits,
+    }
+}
+
+/// Whole days within a month of 30 and a time within a day, so that the parts in turn decide as the length does.
+pub(crate) fn canonical_interval(value: IntervalMonthDayNano) -> IntervalMonthDayNano {
+    let IntervalMonthDayNano { months, days, nanoseconds } = value;
+    let days = i64::from(days) + nanoseconds.div_euclid(DAY_NS);
+    let whole = i64::from(months) + days.div_euclid(MONTH_DAYS);
+    // Beyond the range of the months, which no calendar reaches, the order is kept and the distance is not.
+    let months = whole.clamp(i64::from(i32::MIN), i64::from(i32::MAX));
+    IntervalMonthDayNano {
+        months: months as i32,
+        days: (days.rem_euclid(MONTH_DAYS) + (whole - months) * MONTH_DAYS) as i32,
+        nanoseconds: nanoseconds.rem_euclid(DAY_NS),
     }
 }
 
@@ -79,20 +100,21 @@ pub(crate) fn unpack(array: &ArrayRef) -> Result<ArrayRef> {
     if &unpacked == data_type { Ok(Arc::clone(array)) } else { Ok(cast(array, &unpacked)?) }
 }
 
-/// Whether values of the type contain floats.
-pub(crate) fn has_floats(data_type: &DataType) -> bool {
+/// Whether values of the type contain floats or intervals: what has several forms of one value.
+pub(crate) fn has_forms(data_type: &DataType) -> bool {
     use DataType as T;
     match data_type {
         T::Float16 | T::Float32 | T::Float64 => true,
+        T::Interval(IntervalUnit::MonthDayNano) => true,
         T::List(inner) | T::LargeList(inner) | T::ListView(inner) | T::LargeListView(inner) => {
-            has_floats(inner.data_type())
+            has_forms(inner.data_type())
         }
         T::FixedSizeList(inner, _) | T::Map(inner, _) | T::RunEndEncoded(_, inner) => {
-            has_floats(inner.data_type())
+            has_forms(inner.data_type())
         }
-        T::Struct(fields) => fields.iter().any(|field| has_floats(field.data_type())),
-        T::Union(fields, _) => fields.iter().any(|(_, field)| has_floats(field.data_type())),
-        T::Dictionary(_, value) => has_floats(value),
+        T::Struct(fields) => fields.iter().any(|field| has_forms(field.data_type())),
+        T::Union(fields, _) => fields.iter().any(|(_, field)| has_forms(field.data_type())),
+        T::Dictionary(_, value) => has_forms(value),
         _ => false,
     }
 }
@@ -100,38 +122,41 @@ pub(crate) fn has_floats(data_type: &DataType) -> bool {
 /// The array with every value in canonical form, dictionaries unpacked: what is hashed, compared and sorted.
 ///
 /// # Errors
-/// `Unsupported` for floats inside unions, list views and run-end encoding.
+/// `Unsupported` for floats and intervals inside unions, list views and run-end encoding.
 pub fn canonical_key(array: &ArrayRef) -> Result<ArrayRef> {
     let array = unpack(array)?;
-    if has_floats(array.data_type()) { canonical_floats(&array) } else { Ok(array) }
+    if has_forms(array.data_type()) { canonical_values(&array) } else { Ok(array) }
 }
 
-fn canonical_floats(array: &ArrayRef) -> Result<ArrayRef> {
+fn canonical_values(array: &ArrayRef) -> Result<ArrayRef> {
     use DataType as T;
-    if !has_floats(array.data_type()) {
+    if !has_forms(array.data_type()) {
         return Ok(Arc::clone(array));
     }
     Ok(match array.data_type() {
         T::Float64 => map::<Float64Type>(array, |v| f64::from_bits(canonical_f64(v))),
         T::Float32 => map::<Float32Type>(array, |v| f32::from_bits(canonical_f32(v))),
         T::Float16 => map::<Float16Type>(array, |v| Half::from_bits(canonical_f16(v.to_bits()))),
+        T::Interval(IntervalUnit::MonthDayNano) => {
+            map::<IntervalMonthDayNanoType>(array, canonical_interval)
+        }
         T::List(field) => canonical_list::<i32>(array, field)?,
         T::LargeList(field) => canonical_list::<i64>(array, field)?,
         T::FixedSizeList(field, size) => {
             let list = array.as_fixed_size_list();
-            let values = canonical_floats(list.values())?;
+            let values = canonical_values(list.values())?;
             let nulls = list.nulls().cloned();
             Arc::new(FixedSizeListArray::try_new(Arc::clone(field), *size, values, nulls)?)
         }
         T::Struct(fields) => {
             let rows = array.as_struct();
-            let columns = rows.columns().iter().map(canonical_floats).collect::<Result<_>>()?;
+            let columns = rows.columns().iter().map(canonical_values).collect::<Result<_>>()?;
             Arc::new(StructArray::try_new(fields.clone(), columns, rows.nulls().cloned())?)
         }
         T::Map(field, sorted) => {
             let rows = array.as_map();
             let entries: ArrayRef = Arc::new(rows.entries().clone());
-            let entries = canonical_floats(&entries)?.as_struct().clone();
+            let entries = canonical_values(&entries)?.as_struct().clone();
             let (offsets, nulls) = (rows.offsets().clone(), rows.nulls().cloned());
             Arc::new(MapArray::try_new(Arc::clone(field), offsets, entries, nulls, *sorted)?)
         }
@@ -148,7 +173,7 @@ fn map<T: ArrowPrimitiveType>(array: &ArrayRef, op: impl Fn(T::Native) -> T::Nat
 
 fn canonical_list<O: OffsetSizeTrait>(array: &ArrayRef, field: &FieldRef) -> Result<ArrayRef> {
     let list = array.as_list::<O>();
-    let values = canonical_floats(list.values())?;
+    let values = canonical_values(list.values())?;
     let (offsets, nulls) = (list.offsets().clone(), list.nulls().cloned());
     Ok(Arc::new(GenericListArray::<O>::try_new(Arc::clone(field), offsets, values, nulls)?))
 }
@@ -170,6 +195,19 @@ mod tests {
         assert_eq!(canonical_f16(0x8000), 0);
         assert_eq!(canonical_f16(0xfe01), NAN_16);
         assert_eq!(canonical_f16(0xfc00), 0xfc00, "infinity stays");
+    }
+
+    #[test]
+    fn intervals_of_one_length_have_one_form() {
+        let interval = |months, days, nanoseconds| {
+            canonical_interval(IntervalMonthDayNano { months, days, nanoseconds })
+        };
+        assert_eq!(interval(0, 1, 0), interval(0, 0, DAY_NS));
+        assert_eq!(interval(1, 0, 0), interval(0, 30, 0));
+        assert_eq!(interval(0, -1, DAY_NS), interval(0, 0, 0));
+        let ordered = [interval(0, -1, 1), interval(0, 0, 0), interval(0, 29, 5), interval(1, 0, 0)];
+        let parts = ordered.map(|i| (i.months, i.days, i.nanoseconds));
+        assert!(parts.is_sorted(), "{parts:?}");
     }
 
     #[test]

@@ -206,7 +206,7 @@ impl Column<'_> {
     fn narrow_encoded(&self, column: &ArrayRef, matches: &mut Vec<u32>) -> Result<()> {
         let codec = self.field.codec.as_ref().expect("encoded fields have a codec");
         let bytes_of = |id: RowId| self.store.bytes_of(self.field.offset, id);
-        if !codec.has_floats {
+        if !codec.has_forms {
             let encoded = codec.encode(column)?;
             self.narrow(matches, |row, page, at| {
                 encoded.row(row).data() == self.store.pages[page].bytes_at(at)

@@ -1,23 +1,23 @@
-//! Values of nested types as byte strings.
+//! Values of nested types, and intervals, as byte strings.
 //!
-//! A column of a nested type is kept as Arrow's row encoding of it. Invariant: for types without floats, equal
-//! bytes are equal values; with floats inside, only encodings of canonical values compare. Encodings come back as
+//! A column of such a type is kept as Arrow's row encoding of it. Invariant: for types without floats and intervals,
+//! equal bytes are equal values; with them inside, only encodings of canonical values compare. Encodings come back as
 //! the same array, floats bit by bit.
 
 use arrow::array::{Array, ArrayRef, new_null_array};
 use arrow::datatypes::DataType;
 use arrow::row::{RowConverter, Rows, SortField};
 
-use super::canonical::{canonical_key, has_floats, unpack};
+use super::canonical::{canonical_key, has_forms, unpack};
 use crate::error::{Error, Result};
 
-/// Encodes and decodes one nested type.
+/// Encodes and decodes one such type.
 #[derive(Debug)]
 pub(crate) struct EncodedCodec {
     converter: RowConverter,
     null: Vec<u8>,
     /// Whether values must be made canonical before their encodings compare.
-    pub(crate) has_floats: bool,
+    pub(crate) has_forms: bool,
 }
 
 impl EncodedCodec {
@@ -30,7 +30,7 @@ impl EncodedCodec {
         let converter = RowConverter::new(vec![field])?;
         let null = converter.convert_columns(&[new_null_array(data_type, 1)])?;
         let null = null.row(0).data().to_vec();
-        Ok(Self { converter, null, has_floats: has_floats(data_type) })
+        Ok(Self { converter, null, has_forms: has_forms(data_type) })
     }
 
     /// The encodings of an array's values as they are.

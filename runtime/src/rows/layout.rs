@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, IntervalUnit};
 
 use super::canonical::unpacked_type;
 use super::encoded::EncodedCodec;
@@ -100,6 +100,8 @@ impl FieldKind {
             T::Float64 => Self::Float64,
             T::Utf8 | T::LargeUtf8 | T::Utf8View => Self::Bytes,
             T::Binary | T::LargeBinary | T::BinaryView | T::FixedSizeBinary(_) => Self::Bytes,
+            // Equal intervals may differ in all their parts.
+            T::Interval(IntervalUnit::MonthDayNano) => Self::Encoded,
             other => match other.primitive_width() {
                 Some(1) => Self::Width1,
                 Some(2) => Self::Width2,

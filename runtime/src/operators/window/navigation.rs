@@ -84,7 +84,7 @@ impl Navigation {
         let values = first(args)?;
         let places = match self {
             Navigation::LastValue => integers(None, -1, values.len())?,
-            Navigation::NthValue => integers(args.get(1), 1, values.len())?,
+            Navigation::NthValue => positive(integers(args.get(1), 1, values.len())?)?,
             Navigation::FirstValue | Navigation::Lag | Navigation::Lead => {
                 integers(None, 1, values.len())?
             }
@@ -94,7 +94,7 @@ impl Navigation {
             .ranges()
             .enumerate()
             .map(|(row, frame)| {
-                let place = places.is_valid(row).then(|| places.value(row)).filter(|p| *p != 0)?;
+                let place = places.is_valid(row).then(|| places.value(row))?;
                 match &valued {
                     Some(valued) => {
                         let inside = valued.between(frame.start, frame.end);
@@ -115,6 +115,14 @@ fn nth(len: usize, place: i64) -> Option<usize> {
         return None;
     }
     Some(if place > 0 { distance - 1 } else { len - distance })
+}
+
+/// The places of `nth_value`, which count from 1.
+fn positive(places: Int64Array) -> Result<Int64Array> {
+    if places.iter().flatten().any(|place| place < 1) {
+        return Err(Error::user("the second argument of nth_value must be greater than zero"));
+    }
+    Ok(places)
 }
 
 fn first(args: &[ArrayRef]) -> Result<&ArrayRef> {
