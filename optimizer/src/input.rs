@@ -17,6 +17,51 @@ pub struct OptimizerInput {
     pub shared: Vec<SharedInput>,
     /// Recognises a table scan that reads a shared plan.
     pub shared_id: SharedIdOf,
+    /// Join hints.
+    pub hints: Vec<JoinHint>,
+}
+
+/// A hint that decides how one relation is joined.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JoinHint {
+    /// How.
+    pub strategy: HintedStrategy,
+    /// The relation's alias, or its table's name; all relations of that name are meant.
+    pub relation: String,
+}
+
+/// The strategies that hints name. The hinted relation is the build side, where there is one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HintedStrategy {
+    /// A hash join whose build all subtasks share; without keys, a nested-loop join.
+    Broadcast,
+    /// A hash join of operands that are spread by the keys.
+    ShuffleHash,
+    /// A sort-merge join.
+    ShuffleMerge,
+    /// A nested-loop join.
+    NestLoop,
+}
+
+impl HintedStrategy {
+    /// All of them.
+    pub const ALL: [HintedStrategy; 4] =
+        [Self::Broadcast, Self::ShuffleHash, Self::ShuffleMerge, Self::NestLoop];
+
+    /// The hint's name in SQL.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Broadcast => "BROADCAST",
+            Self::ShuffleHash => "SHUFFLE_HASH",
+            Self::ShuffleMerge => "SHUFFLE_MERGE",
+            Self::NestLoop => "NEST_LOOP",
+        }
+    }
+
+    /// The strategy of that name; `None` if there is none.
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|strategy| strategy.name() == name)
+    }
 }
 
 /// A plan that is read at several places.
@@ -33,7 +78,7 @@ pub struct SharedInput {
 impl OptimizerInput {
     /// A query that shares nothing.
     pub fn new(plan: LogicalPlan) -> Self {
-        Self { plan, shared: Vec::new(), shared_id: Arc::new(|_| None) }
+        Self { plan, shared: Vec::new(), shared_id: Arc::new(|_| None), hints: Vec::new() }
     }
 }
 

@@ -21,7 +21,7 @@ mod strategies;
 
 pub use error::OptimizerError;
 pub use finish::optimize;
-pub use input::{OptimizerInput, SharedInput};
+pub use input::{HintedStrategy, JoinHint, OptimizerInput, SharedInput};
 pub use options::{ExchangePolicy, OptimizerOptions, StrategySwitches};
 pub use physical::{PhysicalNode, PhysicalPlan};
 pub use statistics::{ColumnStatistics, MeasuredShare, StatisticsProvider, TableStatistics};

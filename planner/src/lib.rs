@@ -25,6 +25,6 @@ pub use parse::{Hint, ParsedStatement};
 pub use planner::{Planner, PlannerOptions};
 pub use statement::{
     Copy, CopyFrom, CreateExternalTable, CreateIndex, CreateTable, CreateView, DescribeTarget,
-    DropKind, ExplainFormat, Insert, Modification, Modify, QueryPlan, SharedId, SharedPlan,
+    DropKind, ExplainFormat, Insert, Modification, Modify, QueryPlan, RelationHint, SharedId, SharedPlan,
     ShowKind, Statement,
 };

@@ -42,6 +42,17 @@ pub struct QueryPlan {
     pub names: Vec<String>,
     /// Shared plans in dependency order: each reads only earlier ones.
     pub shared: Vec<SharedPlan>,
+    /// Join hints, one for each relation that a hint names.
+    pub hints: Vec<RelationHint>,
+}
+
+/// A join hint about one relation of a query.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RelationHint {
+    /// `BROADCAST`, `SHUFFLE_HASH`, `SHUFFLE_MERGE` or `NEST_LOOP`.
+    pub name: String,
+    /// The relation's alias, or its table's name; the query reads at least one of that name.
+    pub relation: String,
 }
 
 /// How EXPLAIN prints.

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{Field, Schema, SchemaRef};
-use thalweg_optimizer::{OptimizerInput, OptimizerOptions, PhysicalPlan, SharedInput, optimize};
-use thalweg_planner::{QueryPlan, SharedSource, with_deep_stack};
+use thalweg_optimizer::{
+    HintedStrategy, JoinHint, OptimizerInput, OptimizerOptions, PhysicalPlan, SharedInput, optimize,
+};
+use thalweg_planner::{QueryPlan, RelationHint, SharedSource, with_deep_stack};
 
 use crate::catalog::EngineStatistics;
 use crate::error::{Error, Result};
@@ -26,6 +28,7 @@ pub(crate) fn physical_plan(query: &QueryPlan, settings: &Settings) -> Result<Ph
         shared_id: Arc::new(|source| {
             source.downcast_ref::<SharedSource>().map(|shared| shared.id().0 as u32)
         }),
+        hints: query.hints.iter().filter_map(join_hint).collect(),
     };
     let options = OptimizerOptions {
         threads: settings.threads(),
@@ -39,6 +42,12 @@ pub(crate) fn physical_plan(query: &QueryPlan, settings: &Settings) -> Result<Ph
     let planned =
         with_deep_stack(|| optimize(input, &statistics, &options)).map_err(deep_stack_failure)?;
     Ok(planned?)
+}
+
+/// A hint as the optimizer takes it; the planner lets none pass that has no such form.
+fn join_hint(hint: &RelationHint) -> Option<JoinHint> {
+    let strategy = HintedStrategy::of_name(&hint.name)?;
+    Some(JoinHint { strategy, relation: hint.relation.clone() })
 }
 
 /// The columns of a query's result as users see them. What the planner proves never to be NULL is not promised.

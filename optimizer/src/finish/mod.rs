@@ -32,8 +32,9 @@ pub fn optimize(
     statistics: &dyn StatisticsProvider,
     options: &OptimizerOptions,
 ) -> Result<PhysicalPlan> {
-    let query = relational::bind(input.borrow())?;
-    let mut searched = search::search(&query, statistics, options)?;
+    let input = input.borrow();
+    let query = relational::bind(input)?;
+    let mut searched = search::search(&query, &input.hints, statistics, options)?;
     if options.strategies.runtime_filters {
         let mut filters = RuntimeFilters::new(&searched.estimator, &searched.columns);
         searched.root = filters.assign(&searched.root);

@@ -11,6 +11,7 @@ use crate::cardinality::{KeyPart, Logical};
 use crate::cost::Cost;
 use crate::joins::PairConsumer;
 use crate::joins::graph::{Edge, JoinGraph};
+use crate::joins::hints::ResolvedHint;
 use crate::joins::memo::{Entry, EntryPlan, Group, JoinStep, JoinStrategy, Memo, Pair, Read};
 use crate::joins::probe_filters::ProbePath;
 use crate::joins::relset::RelSet;
@@ -254,14 +255,33 @@ impl<'a, 's> BlockSearch<'a, 's> {
             width: target.width,
             wanted: &target.wanted,
         };
+        let hinted = self.hint_of(left, right);
+        let entries = self.entries_of(set, &operands, hinted);
+        if !entries.is_empty() || hinted.is_none() {
+            return entries;
+        }
+        self.entries_of(set, &operands, None)
+    }
+
+    fn entries_of(
+        &self,
+        set: RelSet,
+        operands: &Operands<'_>,
+        hinted: Option<(&ResolvedHint, Side)>,
+    ) -> Vec<Entry> {
         let mut entries = Vec::new();
         for l in &operands.left.entries {
             for r in &operands.right.entries {
                 let mut choices = Vec::new();
-                self.search.join_choices(&operands, l, r, &mut choices);
+                match hinted {
+                    Some(hint) => {
+                        self.search.hinted_choices(hint, operands, (l, r), &mut choices);
+                    }
+                    None => self.search.join_choices(operands, l, r, &mut choices),
+                }
                 let made = choices
                     .into_iter()
-                    .map(|choice| self.entry(set, pair, l, r, choice, &operands));
+                    .map(|choice| self.entry(set, operands.pair, l, r, choice, operands));
                 entries.extend(made);
             }
         }

@@ -2,7 +2,7 @@
 //!
 //! The path: `graph` collects relations and edges, `conflicts` finds how far each operator may move, `dphyp`
 //! enumerates pairs of connected subplans, `combine` turns a pair into candidates by the join strategies, `memo` keeps
-//! those that nothing dominates, `materialize` makes nodes of the winners. `probe_filters` tells what runtime filters
+//! those that nothing dominates, `hints` restricts them to what the user asked for, `materialize` makes nodes of the winners. `probe_filters` tells what runtime filters
 //! save, `null_extension` how many NULLs outer joins add. Beyond the budget of pairs `linearized`
 //! searches along one order. Invariant: a pair is joined only if every predicate that first becomes complete there can
 //! be applied there; so no order loses a predicate.
@@ -11,6 +11,7 @@ pub(crate) mod combine;
 mod conflicts;
 mod dphyp;
 mod graph;
+pub(crate) mod hints;
 mod linearized;
 mod materialize;
 pub(crate) mod memo;

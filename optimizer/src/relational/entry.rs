@@ -28,6 +28,8 @@ pub(super) struct Binder<'a> {
     pub work_tables: Vec<(String, u32)>,
     /// How many recursive queries were met.
     pub work_table_count: u32,
+    /// Relations by the names that hints use, with their columns.
+    pub named: Vec<(String, Vec<ColumnId>)>,
 }
 
 /// A bound node: the tree and the ids of its fields by position.
@@ -44,6 +46,7 @@ pub(super) fn bind_query(input: &OptimizerInput) -> Result<RelQuery> {
         shared: Vec::new(),
         work_tables: Vec::new(),
         work_table_count: 0,
+        named: Vec::new(),
     };
     let mut shared = Vec::with_capacity(input.shared.len());
     for plan in &input.shared {
@@ -58,6 +61,7 @@ pub(super) fn bind_query(input: &OptimizerInput) -> Result<RelQuery> {
         output: bound.columns.into_iter().zip(names).collect(),
         shared,
         columns: binder.columns,
+        named: binder.named,
     })
 }
 
@@ -73,10 +77,16 @@ impl Binder<'_> {
             LogicalPlan::Join(node) => self.join(node),
             LogicalPlan::Repartition(node) => self.plan(&node.input),
             LogicalPlan::Union(node) => self.union(node),
-            LogicalPlan::TableScan(node) => self.scan(node),
+            LogicalPlan::TableScan(node) => {
+                let bound = self.scan(node)?;
+                Ok(self.remembered(node.table_name.table(), bound))
+            }
             LogicalPlan::EmptyRelation(node) => Ok(self.empty(node)),
             LogicalPlan::Subquery(node) => self.plan(&node.subquery),
-            LogicalPlan::SubqueryAlias(node) => self.plan(&node.input),
+            LogicalPlan::SubqueryAlias(node) => {
+                let bound = self.plan(&node.input)?;
+                Ok(self.remembered(node.alias.table(), bound))
+            }
             LogicalPlan::Limit(node) => self.limit(node),
             LogicalPlan::Values(node) => self.values(node),
             LogicalPlan::Distinct(node) => self.distinct(node),
@@ -94,6 +104,14 @@ impl Binder<'_> {
                 plan.display()
             ))),
         }
+    }
+
+    /// Remembers a relation under a name that a hint uses.
+    fn remembered(&mut self, name: &str, bound: Bound) -> Bound {
+        if self.input.hints.iter().any(|hint| hint.relation == name) {
+            self.named.push((name.to_owned(), bound.columns.clone()));
+        }
+        bound
     }
 
     /// New columns for all fields of a schema.

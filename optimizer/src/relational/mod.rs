@@ -126,6 +126,8 @@ pub(crate) struct RelQuery {
     pub shared: Vec<RelShared>,
     /// All columns.
     pub columns: ColumnTable,
+    /// Relations by the names that hints may use, with their columns; empty if there are no hints.
+    pub named: Vec<(String, Vec<ColumnId>)>,
 }
 
 /// A shared plan in relational form.

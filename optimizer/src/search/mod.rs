@@ -11,6 +11,8 @@ use std::sync::Arc;
 use crate::cardinality::{Estimator, Logical};
 use crate::cost::CostProfile;
 use crate::error::Result;
+use crate::input::JoinHint;
+use crate::joins::hints::ResolvedHint;
 use crate::options::OptimizerOptions;
 use crate::physical::{ColumnTable, PhysicalNode};
 use crate::properties::InterestingProperties;
@@ -33,6 +35,8 @@ pub(crate) struct Search<'a> {
     /// Estimated rows of a superstep of the recursive queries around.
     pub work_tables: BTreeMap<u32, f64>,
     pub warnings: Vec<String>,
+    /// Join hints.
+    pub hints: Vec<ResolvedHint>,
 }
 
 /// Finished plans of a query, before the final passes.
@@ -47,6 +51,7 @@ pub(crate) struct Searched {
 /// Plans the shared plans in their order, then the query.
 pub(crate) fn search(
     query: &RelQuery,
+    hints: &[JoinHint],
     statistics: &dyn StatisticsProvider,
     options: &OptimizerOptions,
 ) -> Result<Searched> {
@@ -60,6 +65,7 @@ pub(crate) fn search(
         shared: BTreeMap::new(),
         work_tables: BTreeMap::new(),
         warnings: Vec::new(),
+        hints: ResolvedHint::resolve(hints, &query.named),
     };
     let mut shared = Vec::with_capacity(query.shared.len());
     for plan in &query.shared {
@@ -72,6 +78,7 @@ pub(crate) fn search(
     let finished =
         planned.candidates.iter().map(|candidate| search.gathered(candidate, &planned.logical));
     let best = finished.min_by(|a, b| a.time.total_cmp(&b.time));
+    search.warnings.extend(search.hints.iter().filter_map(ResolvedHint::warning));
     Ok(Searched {
         root: best.expect("every relation has a candidate").node,
         shared,

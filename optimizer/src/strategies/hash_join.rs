@@ -46,7 +46,8 @@ impl Search<'_> {
         }
     }
 
-    fn hash_joins(
+    /// Hash joins of two entries by keys.
+    pub fn hash_joins(
         &self,
         operands: &Operands<'_>,
         left: &Entry,

@@ -8,7 +8,7 @@ use datafusion_common::ScalarValue;
 use datafusion_expr::{Expr, TableProviderFilterPushDown, TableSource};
 use thalweg_optimizer::physical::{PhysicalNode, PhysicalOp, PhysicalPlan, Provenance, explain};
 use thalweg_optimizer::{
-    ColumnStatistics, OptimizerInput, OptimizerOptions, SharedInput, StatisticsProvider,
+    ColumnStatistics, HintedStrategy, JoinHint, OptimizerInput, OptimizerOptions, SharedInput, StatisticsProvider,
     TableStatistics, optimize,
 };
 use thalweg_planner::{
@@ -133,6 +133,14 @@ pub fn input(sql: &str, tables: &Tables) -> OptimizerInput {
             })
             .collect(),
         shared_id: Arc::new(id),
+        hints: query
+            .hints
+            .into_iter()
+            .map(|hint| JoinHint {
+                strategy: HintedStrategy::of_name(&hint.name).expect("the planner knows it"),
+                relation: hint.relation,
+            })
+            .collect(),
     }
 }
 

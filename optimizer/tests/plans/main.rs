@@ -2,6 +2,7 @@
 
 mod catalog;
 mod estimates;
+mod hints;
 mod late_keys;
 mod orders;
 mod outer_joins;

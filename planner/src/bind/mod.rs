@@ -14,6 +14,7 @@ mod outputs;
 mod provider;
 mod refuse;
 mod relation;
+mod relation_hints;
 mod set_operations;
 mod sharing;
 mod sources;

@@ -15,6 +15,7 @@ use super::names::{as_path, normalized, span_of_name, table_name};
 use super::outputs::names;
 use super::provider::Binder;
 use super::refuse::refuse;
+use super::relation_hints;
 use super::set_operations::mark_counted;
 use super::sources::ViewSource;
 use super::sql_function::expand;
@@ -35,7 +36,11 @@ pub(crate) fn plan_statement(
     parameters: &[Parameter],
 ) -> Result<Statement> {
     let context = Context { planner, catalog, parsed: statement, parameters };
-    context.plan(&statement.ast).map_err(|error| complete(error, statement, &planner.functions))
+    let planned = context.plan(&statement.ast).and_then(|mut planned| {
+        relation_hints::attach(&mut planned, &statement.hints)?;
+        Ok(planned)
+    });
+    planned.map_err(|error| complete(error, statement, &planner.functions))
 }
 
 /// Analyses and rewrites a plan that was not made from SQL.

@@ -154,6 +154,34 @@ fn what_would_be_dropped_is_refused() {
 }
 
 #[test]
+fn hints_that_would_do_nothing_are_refused() {
+    assert_error(
+        "SELECT /*+ BROADCAST(tt) */ t.id FROM t",
+        "the hint BROADCAST names tt, which the query does not read",
+        "/*+ BROADCAST(tt) */",
+        Some("did you mean \"t\"?"),
+    );
+    assert_error(
+        "SELECT /*+ LEADING(t u) */ t.id FROM t",
+        "the hint LEADING is not supported",
+        "/*+ LEADING(t u) */",
+        Some("the hints that work are BROADCAST, SHUFFLE_HASH, SHUFFLE_MERGE, NEST_LOOP"),
+    );
+    assert_error(
+        "SELECT /*+ BROADCAST */ id FROM t",
+        "the hint BROADCAST names no relation",
+        "/*+ BROADCAST */",
+        Some("write BROADCAST(relation)"),
+    );
+    assert_error(
+        "CREATE VIEW w AS SELECT /*+ BROADCAST(t) */ id FROM t",
+        "the hint BROADCAST in a statement of this kind is not supported",
+        "/*+ BROADCAST(t) */",
+        Some("hints work where the statement itself runs a query"),
+    );
+}
+
+#[test]
 fn hints_are_collected_with_their_block() {
     let planner = Planner::new();
     let sql = "SELECT /*+ BROADCAST(a), LEADING((a b) c) */ * FROM (SELECT /*+ rows(a #10) */ id FROM t) a";

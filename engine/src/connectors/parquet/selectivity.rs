@@ -212,7 +212,8 @@ impl Measuring<'_> {
             self.result.share *= (passed as f64).max(0.5) / rows as f64;
             self.result.sample_rows += rows;
             let whole = rows as f64 >= self.table.rows();
-            self.result.hits = self.result.hits.min(if whole { f64::INFINITY } else { hits as f64 });
+            self.result.hits =
+                self.result.hits.min(if whole { f64::INFINITY } else { hits as f64 });
         }
     }
 
