@@ -345,3 +345,53 @@ fn ctrl_c_cancels_the_query_and_ends_the_script_with_130() {
         out.stderr
     );
 }
+
+#[test]
+fn scripts_may_begin_with_a_mark_or_the_name_of_a_program() {
+    for start in ["\u{feff}", "#!/usr/bin/env thalweg\n", "\u{feff}#!x\n"] {
+        let file = script(&format!("{start}SELECT 1 AS a;\n.quit;\nSELECT 2 AS b;\n"));
+        let path = file.path().to_str().unwrap();
+        let out = Thalweg::new().args(["--format", "csv", "-f", path]).run();
+        assert_eq!((out.stdout.as_str(), out.status), ("a\n1\n", 0), "{start:?} {}", out.stderr);
+    }
+}
+
+#[test]
+fn a_comment_without_an_end_is_an_error() {
+    let out = Thalweg::new().args(["-c", "SELECT 1; /* SELECT 2;"]).run();
+    assert_eq!(out.status, 1);
+    assert!(out.stderr.contains("comment"), "{}", out.stderr);
+}
+
+#[test]
+fn copy_writes_to_standard_output() {
+    let sql = "SELECT 1 AS a; COPY (SELECT 2 AS b, 'x' AS c) TO '/dev/stdout'; SELECT 3 AS d; \
+               COPY (SELECT 4 AS e) TO '/dev/stdout' (FORMAT json)";
+    let out = Thalweg::new().args(["--format", "csv", "-c", sql]).run();
+    assert_eq!((out.stdout.as_str(), out.status), ("a\n1\nb,c\n2,x\nd\n3\n{\"e\":4}\n", 0));
+}
+
+#[test]
+fn devices_without_an_end_are_no_files() {
+    let out = Thalweg::new().args(["-c", "SELECT count(*) FROM '/dev/zero'"]).run();
+    assert_eq!(out.status, 1);
+    assert!(out.stderr.contains("device"), "{}", out.stderr);
+}
+
+#[test]
+fn waiting_for_standard_input_can_be_interrupted() {
+    let sql = "SELECT 1 AS a; SELECT * FROM '/dev/stdin'";
+    let out =
+        Thalweg::new().args(["--format", "csv", "-c", sql]).run_and_interrupt_reading("a\n1\n");
+    assert_eq!((out.stdout.as_str(), out.status), ("a\n1\n", 130), "{}", out.stderr);
+}
+
+#[test]
+fn what_is_read_from_standard_input_is_bounded_like_spill_files() {
+    let out = Thalweg::new()
+        .args(["--set", "max_spill_size=1MB", "-c", "SELECT count(*) FROM '/dev/stdin'"])
+        .input(&"1,2,3\n".repeat(1 << 20))
+        .run();
+    assert_eq!(out.status, 1);
+    assert!(out.stderr.contains("max_spill_size"), "{}", out.stderr);
+}

@@ -90,8 +90,10 @@ fn expected() -> BTreeMap<&'static str, (usize, u64)> {
         .map(|line| {
             let mut fields = line.split_whitespace();
             let (name, rows, hash) = (fields.next(), fields.next(), fields.next());
-            let rows = rows.unwrap().parse().unwrap();
-            (name.unwrap(), (rows, u64::from_str_radix(hash.unwrap(), 16).unwrap()))
+            let line = name.zip(rows.and_then(|rows| rows.parse().ok()));
+            let hash = hash.and_then(|hash| u64::from_str_radix(hash, 16).ok());
+            let ((name, rows), hash) = line.zip(hash).expect("a line has a name and two numbers");
+            (name, (rows, hash))
         })
         .collect()
 }

@@ -34,8 +34,8 @@ fn run(sql: &str, format: &str, limit_mb: u64) -> Run {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .unwrap();
-    let mut stdout = child.stdout.take().unwrap();
+        .expect("the program starts");
+    let mut stdout = child.stdout.take().expect("it is a pipe");
     let reader = std::thread::spawn(move || {
         let mut buffer = vec![0; 1 << 16];
         while stdout.read(&mut buffer).is_ok_and(|n| n > 0) {}
@@ -45,14 +45,15 @@ fn run(sql: &str, format: &str, limit_mb: u64) -> Run {
     let status = loop {
         // The kernel's record only grows; the last look before the end tells all but the last moment.
         peak_mb = peak_mb.max(high_water_mb(Path::new(&status_file)));
-        if let Some(status) = child.try_wait().unwrap() {
+        if let Some(status) = child.try_wait().expect("it is our child") {
             break status;
         }
         std::thread::sleep(LOOK_INTERVAL);
     };
-    reader.join().unwrap();
+    reader.join().expect("reading does not panic");
     let mut stderr = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+    let errors = child.stderr.take().expect("it is a pipe").read_to_string(&mut stderr);
+    errors.expect("errors are text");
     Run { peak_mb, succeeded: status.success(), stderr }
 }
 
@@ -84,7 +85,7 @@ fn bounded(sql: &str, format: &str) -> Run {
 
 /// A Parquet file of 2,000,000 rows, about 60 MB when decoded: a key, one of few, and a text.
 fn data() -> (tempfile::TempDir, String) {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().expect("there is room for files");
     let path = dir.path().join("data.parquet").display().to_string();
     let sql = format!(
         "COPY (SELECT value AS k, value % 1000 AS few, 'a text of some length ' || value AS s \

@@ -16,7 +16,10 @@ use datafusion_functions_window::planner::WindowFunctionPlanner;
 
 use crate::average::average;
 use crate::bind::SqlFunction;
+use crate::bytes::bytea;
+use crate::conversions::{self, IntervalPlanner};
 use crate::rewrite::QuotientPlanner;
+use crate::vectors::{DistancePlanner, vector};
 
 /// The registry: one map for each kind of function; aliases are entries of their own.
 #[derive(Debug, Clone)]
@@ -69,16 +72,27 @@ impl Default for Functions {
             expr_planners: expr_planners(),
         };
         functions.register_aggregate(average());
+        own_scalar_functions().into_iter().for_each(|function| functions.register_scalar(function));
+        functions.alias_scalar("len", "character_length");
         functions.alias_aggregate("first", "first_value");
         functions.alias_aggregate("last", "last_value");
         functions
     }
 }
 
+/// The scalar functions that are in no library: whoever evaluates expressions must know them too.
+pub fn own_scalar_functions() -> Vec<Arc<ScalarUDF>> {
+    let mut functions = conversions::functions();
+    functions.extend([bytea(), vector()]);
+    functions
+}
+
 /// In this order: the first that knows an expression plans it.
 fn expr_planners() -> Vec<Arc<dyn ExprPlanner>> {
     vec![
         Arc::new(QuotientPlanner),
+        Arc::new(IntervalPlanner),
+        Arc::new(DistancePlanner),
         Arc::new(CoreFunctionPlanner::default()),
         Arc::new(NestedFunctionPlanner),
         Arc::new(FieldAccessPlanner),
@@ -154,6 +168,13 @@ impl Functions {
             || self.higher_order.contains_key(name)
             || self.aggregate.contains_key(name)
             || self.window.contains_key(name)
+    }
+
+    /// Another name for a scalar function that is there.
+    fn alias_scalar(&mut self, alias: &str, name: &str) {
+        if let Some(function) = self.scalar(name) {
+            self.scalar.insert(alias.to_string(), function);
+        }
     }
 
     /// Another name for an aggregate function that is there.

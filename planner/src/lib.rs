@@ -5,26 +5,32 @@
 
 mod average;
 mod bind;
+mod bytes;
 mod catalog;
+mod conversions;
 mod deep_stack;
 mod error;
 mod functions;
+pub mod intervals;
 mod parse;
 mod planner;
 mod rewrite;
 mod statement;
 pub mod suggest;
+mod time_text;
+mod vectors;
 
 pub use average::avg;
 pub use bind::{Parameter, SharedSource, SqlFunction, WorkTableSource, distinct_names};
 pub use catalog::{Catalog, TableName, ViewDefinition};
+pub use conversions::limit_results;
 pub use deep_stack::with_deep_stack;
 pub use error::{ErrorKind, PlannerError, Result, Span};
-pub use functions::{FunctionKind, Functions};
+pub use functions::{FunctionKind, Functions, own_scalar_functions};
 pub use parse::{Hint, ParsedStatement};
 pub use planner::{Planner, PlannerOptions};
 pub use statement::{
     Copy, CopyFrom, CreateExternalTable, CreateIndex, CreateTable, CreateView, DescribeTarget,
-    DropKind, ExplainFormat, Insert, Modification, Modify, QueryPlan, RelationHint, SharedId, SharedPlan,
-    ShowKind, Statement,
+    DropKind, ExplainFormat, Insert, Modification, Modify, QueryPlan, RelationHint, SharedId,
+    SharedPlan, ShowKind, Statement,
 };

@@ -29,7 +29,7 @@ pub struct PlannerOptions {
 
 impl Default for PlannerOptions {
     fn default() -> Self {
-        PlannerOptions { time_zone: None, now: None, decimal_literals: false, share_ctes: true }
+        PlannerOptions { time_zone: None, now: None, decimal_literals: true, share_ctes: true }
     }
 }
 

@@ -74,15 +74,19 @@ fn number_of(name: &str, arg: &Expr) -> Result<i64> {
 pub(crate) fn set_option(options: &mut FileOptions, key: &str, value: &str) -> Result<()> {
     match options.set(key, value)? {
         true => Ok(()),
-        false => Err(unknown_option(key, &FileOptions::KEYS)),
+        false => {
+            let known = ["connector", "format", "path"].into_iter().chain(FileOptions::KEYS);
+            Err(unknown_option(key, &known.collect::<Vec<_>>()))
+        }
     }
 }
 
 /// An option that is none of the known ones.
 pub(crate) fn unknown_option(key: &str, known: &[&str]) -> Error {
-    let all = format!("The options are: {}.", known.join(", "));
-    let hint = suggest::did_you_mean(key, known.iter().copied()).or(Some(all));
-    Error::catalog(Report::new(format!("unknown option \"{key}\"")).with_hint(hint))
+    let hint = suggest::did_you_mean(key, known.iter().copied());
+    let report = Report::new(format!("unknown option \"{key}\""));
+    let report = report.with_detail(format!("The options are: {}.", known.join(", ")));
+    Error::catalog(report.with_hint(hint))
 }
 
 fn text_of(name: &str, arg: &Expr) -> Result<String> {

@@ -66,7 +66,7 @@ mod tests {
         ));
         let batch = RecordBatch::try_from_iter([("n", numbers), ("s", texts)]).unwrap();
         let cut = batch.slice(500, 1000);
-        assert!(held_bytes(&[cut.clone()]) > 1 << 20);
+        assert!(held_bytes(std::slice::from_ref(&cut)) > 1 << 20);
         let own = compacted(cut.clone()).unwrap();
         assert_eq!(own, cut);
         assert!(held_bytes(&[own]) < 200_000);

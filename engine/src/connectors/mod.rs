@@ -21,6 +21,7 @@ pub mod write;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+pub(crate) use files::spool;
 pub use files::{FileFormat, FileOptions, FileTable};
 pub use memory::MemoryTable;
 use thalweg_runtime::sink::SinkConnector;

@@ -3,7 +3,8 @@
 //! Inside the body the side of a join that reads the work table is always the probe side: the other side is
 //! built once and serves every superstep (the optimizer sees to it).
 
-use thalweg_optimizer::physical::{ColumnId, PhysicalNode, PhysicalOp};
+use datafusion_common::JoinType;
+use thalweg_optimizer::physical::{ColumnId, PhysicalNode, PhysicalOp, Side};
 use thalweg_runtime::expr::Expr;
 use thalweg_runtime::graph::{self, EdgeRole, JobEdge, VertexId};
 use thalweg_runtime::operators::iteration::{IterationHeadSpec, IterationTailSpec};
@@ -13,6 +14,72 @@ use thalweg_runtime::{Error, Result};
 
 use super::Lowering;
 use super::fragment::Fragment;
+
+/// Whether the work table is read in a plan or below it.
+fn reads(node: &PhysicalNode, work_table: u32) -> bool {
+    matches!(&node.op, PhysicalOp::WorkTableScan { work_table: read, .. } if *read == work_table)
+        || node.inputs.iter().any(|input| reads(&input.node, work_table))
+}
+
+/// What a recursive term does with its own rows that only their end could complete. The work table has no end before
+/// the iteration has: such an operator would keep rows back for ever, or give them only once.
+fn fault(node: &PhysicalNode, work_table: u32) -> Option<&'static str> {
+    const TWICE: &str =
+        "reading the query itself twice, or in the inner part of a join or subquery,";
+    if !reads(node, work_table) {
+        return None;
+    }
+    let reads_input = |i: usize| reads(&node.inputs[i].node, work_table);
+    let here = match &node.op {
+        PhysicalOp::Sort { .. } | PhysicalOp::TopN { .. } | PhysicalOp::Limit { .. } => {
+            Some("ORDER BY or LIMIT over the query itself")
+        }
+        PhysicalOp::Window { .. } => Some("a window function over the query itself"),
+        PhysicalOp::AssertSingleRow => Some("a scalar subquery over the query itself"),
+        PhysicalOp::RecursiveCte { .. } => Some("a recursive query over the query itself"),
+        PhysicalOp::HashJoin { build, join_type, .. }
+        | PhysicalOp::NestedLoopJoin { build, join_type, .. } => {
+            let built = match build {
+                Side::Left => 0,
+                Side::Right => 1,
+            };
+            if reads_input(built) {
+                Some(TWICE)
+            } else if keeps_built_rows(*join_type, *build) {
+                Some("an outer join that keeps the rows of another table")
+            } else {
+                None
+            }
+        }
+        PhysicalOp::SortMergeJoin { .. } => Some("a merge join of the query itself"),
+        PhysicalOp::Scan { .. }
+        | PhysicalOp::SharedScan { .. }
+        | PhysicalOp::Values { .. }
+        | PhysicalOp::Empty { .. }
+        | PhysicalOp::Filter { .. }
+        | PhysicalOp::Project { .. }
+        | PhysicalOp::HashAggregate { .. }
+        | PhysicalOp::SortAggregate { .. }
+        | PhysicalOp::Union { .. }
+        | PhysicalOp::Unnest { .. }
+        | PhysicalOp::WorkTableScan { .. } => None,
+    };
+    here.or_else(|| node.inputs.iter().find_map(|input| fault(&input.node, work_table)))
+}
+
+/// Whether a join gives rows of its build side that its probe side did not ask for.
+fn keeps_built_rows(join_type: JoinType, build: Side) -> bool {
+    match join_type {
+        JoinType::Inner => false,
+        JoinType::Full => true,
+        JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => {
+            build == Side::Left
+        }
+        JoinType::Right | JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => {
+            build == Side::Right
+        }
+    }
+}
 
 /// The head of an iteration under construction.
 pub struct WorkTable {
@@ -32,6 +99,9 @@ impl Lowering<'_> {
         else {
             return Err(Error::Internal("not a recursive query".into()));
         };
+        if let Some(fault) = fault(&node.inputs[1].node, *work_table) {
+            return Err(Error::Unsupported(format!("{fault} in the recursive term of a query")));
+        }
         let mut start = self.node(&node.inputs[0].node)?;
         start.project(static_columns, self.columns, node.id)?;
         let start = self.close(start, "initial set");

@@ -6,6 +6,8 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use thalweg_runtime::job::JobHandle;
 
+use crate::connectors::spool;
+
 /// Cancels one query, before it starts or while it runs. Cheap to clone; cancelling twice is cancelling once.
 #[derive(Clone, Default)]
 pub struct CancellationToken {
@@ -66,6 +68,7 @@ impl RunningStatements {
 
     /// Cancels every statement that has not ended.
     pub(crate) fn cancel_all(&self) {
+        spool::interrupt();
         let tokens: Vec<_> = self.tokens.lock().iter().filter_map(Weak::upgrade).collect();
         tokens.into_iter().for_each(|state| CancellationToken { state }.cancel());
     }

@@ -12,6 +12,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use thalweg_optimizer::PhysicalPlan;
+use thalweg_planner::own_scalar_functions;
 use thalweg_planner::with_deep_stack;
 use thalweg_runtime::env::{Environment, System};
 use thalweg_runtime::expr::FunctionRegistry;
@@ -51,18 +52,18 @@ impl Executor {
         Arc::new(Executor {
             env: System::new(),
             memory: MemoryManager::with_heap_meter(usize::MAX, heap_bytes),
-            functions: Mutex::default(),
+            functions: Mutex::new(own_scalar_functions()),
             channels: Arc::default(),
             manager: Mutex::default(),
         })
     }
 
-    /// Offers a function to jobs that start from now on.
     /// The memory budget of everything that the session runs.
     pub(crate) fn memory(&self) -> &Arc<MemoryManager> {
         &self.memory
     }
 
+    /// Offers a function to jobs that start from now on.
     pub(crate) fn add_function(&self, function: Arc<ScalarUDF>) {
         self.functions.lock().push(function);
         if let Some(manager) = self.manager.lock().as_ref() {

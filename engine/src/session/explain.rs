@@ -85,7 +85,10 @@ fn lines(text: &str) -> Result<RecordBatch> {
 
 /// Carries out a statement that writes, as if it were not explained, and tells what each node of its query's plan did.
 /// A statement that had nothing to do, such as a CREATE TABLE IF NOT EXISTS, has run no plan.
-async fn carry_out(cx: &StatementContext<'_>, statement: Statement) -> Result<HashMap<u32, Actual>> {
+async fn carry_out(
+    cx: &StatementContext<'_>,
+    statement: Statement,
+) -> Result<HashMap<u32, Actual>> {
     // A statement inside EXPLAIN is no EXPLAIN, so that this ends.
     Box::pin(run(cx, statement)).await?;
     let job = cx.last_job.lock().take();

@@ -4,7 +4,8 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion_common::ScalarValue;
 use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder, TableSource};
 use thalweg_planner::CopyFrom;
@@ -30,24 +31,15 @@ pub(super) async fn copy_from(cx: &StatementContext<'_>, copy: CopyFrom) -> Resu
     for (key, value) in &options {
         set_option(&mut reading, &qualified(key), value)?;
     }
-    let text = format.unwrap_or(FileFormat::Csv) == FileFormat::Csv && !names_other_format(&path);
-    if text {
-        reading.schema = Some(chosen(&schema, &columns));
-    }
-    let format = if text { Some(FileFormat::Csv) } else { format };
-    let file = FileTable::discover(&[path], format, &reading)?;
-    let (given, wanted) = (file.schema().fields().len(), columns.len());
-    if given != wanted {
-        return Err(Error::statement(format!(
-            "the file has {given} columns, but {wanted} are to be filled"
-        )));
-    }
+    let file = open(&path, format, reading, &schema, &columns)?;
     let plan = filled(file, source.as_ref(), &columns);
     let plan = plan.map_err(|error| Error::statement(error.strip_backtrace()))?;
     let planner = cx.session.planner();
     let query = cx.session.with_catalog(|catalog| planner.rewrite(plan, catalog));
     let query = query.map_err(|error| Error::from_planner(error, &Arc::from("")))?;
-    let batches = rows(cx, &query, schema).await?;
+    let read = rows(cx, &query, with_rest(&schema)).await?;
+    let batches = read.iter().map(|batch| without_rest(batch, &schema));
+    let batches = batches.collect::<Result<Vec<_>>>()?;
     let added = count(&batches);
     memory.append(batches)?;
     Ok(Frame::written(added))
@@ -64,6 +56,56 @@ fn qualified(key: &str) -> String {
     }
 }
 
+/// The file with the chosen columns. Delimited text is read with their types; when each of its lines ends with a
+/// delimiter, there is one more column of text.
+fn open(
+    path: &str,
+    format: Option<FileFormat>,
+    reading: FileOptions,
+    schema: &SchemaRef,
+    columns: &[usize],
+) -> Result<FileTable> {
+    let paths = [path.to_string()];
+    let wanted = columns.len();
+    let text = format.unwrap_or(FileFormat::Csv) == FileFormat::Csv && !names_other_format(path);
+    let format = if text { Some(FileFormat::Csv) } else { format };
+    let found = FileTable::discover(&paths, format, &reading)?;
+    let given = found.schema().fields().len();
+    match (text, given) {
+        (false, given) if given == wanted => Ok(found),
+        (true, given) if given == wanted || given == wanted + 1 => {
+            let fields = columns.iter().map(|&at| schema.field(at).clone().with_nullable(true));
+            let rest = (wanted..given).map(|_| Field::new(REST, DataType::Utf8View, true));
+            let declared = Arc::new(Schema::new(fields.chain(rest).collect::<Vec<_>>()));
+            let reading = FileOptions { schema: Some(declared), ..reading };
+            Ok(FileTable::discover(&paths, format, &reading)?)
+        }
+        (_, given) => Err(Error::statement(format!(
+            "the file has {given} columns, but {wanted} are to be filled"
+        ))),
+    }
+}
+
+/// What stands behind the delimiter that ends a line.
+const REST: &str = "rest of the line";
+
+fn with_rest(schema: &SchemaRef) -> SchemaRef {
+    let rest = Arc::new(Field::new(REST, DataType::Utf8View, true));
+    Arc::new(Schema::new(schema.fields().iter().cloned().chain([rest]).collect::<Vec<_>>()))
+}
+
+/// The table's columns; an error when there is anything behind the last of them.
+fn without_rest(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    let width = schema.fields().len();
+    let rest = batch.column(width).as_string_view();
+    if let Some(text) = rest.iter().flatten().find(|text| !text.is_empty()) {
+        return Err(Error::statement(format!(
+            "a line of the file has a field more than the table has columns: \"{text}\""
+        )));
+    }
+    Ok(RecordBatch::try_new(schema.clone(), batch.columns()[..width].to_vec())?)
+}
+
 /// Whether the path's name says that it is no delimited text.
 fn names_other_format(path: &str) -> bool {
     let name = path.trim_end_matches(".gz").trim_end_matches(".zst").to_ascii_lowercase();
@@ -71,12 +113,8 @@ fn names_other_format(path: &str) -> bool {
     other.iter().any(|ending| name.ends_with(ending))
 }
 
-fn chosen(schema: &SchemaRef, columns: &[usize]) -> SchemaRef {
-    let fields = columns.iter().map(|&at| schema.field(at).clone().with_nullable(true));
-    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
-}
-
-/// The file's columns by position, cast to the table's types; all others have their defaults.
+/// The file's columns by position, cast to the table's types; all others have their defaults. The last one is what is
+/// left of the line.
 fn filled(
     file: FileTable,
     table: &dyn TableSource,
@@ -95,6 +133,10 @@ fn filled(
         };
         datafusion_expr::cast(value, field.data_type().clone()).alias(field.name())
     });
-    let exprs: Vec<Expr> = exprs.collect();
+    let rest = match own.get(columns.len()) {
+        Some(column) => Expr::Column(column.clone()),
+        None => datafusion_expr::cast(Expr::Literal(ScalarValue::Null, None), DataType::Utf8View),
+    };
+    let exprs: Vec<Expr> = exprs.chain([rest.alias(REST)]).collect();
     scan.project(exprs)?.build()
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use thalweg_planner::{
     CreateIndex, CreateView, DescribeTarget, DropKind, Parameter, ParsedStatement, QueryPlan,
-    ShowKind, SqlFunction, Statement, TableName, ViewDefinition, suggest,
+    ShowKind, SqlFunction, Statement, TableName, ViewDefinition, limit_results, suggest,
 };
 use thalweg_runtime::job::JobHandle;
 
@@ -15,8 +15,12 @@ use super::{Session, explain, load, modify, query, write};
 use crate::catalog::{
     CATALOG_NAME, Entry, Listings, OnConflict, StatementCatalog, describe, texts,
 };
+use crate::connectors::spool;
 use crate::error::{Error, Report, Result};
 use crate::settings::Settings;
+
+/// The share of the memory that the result of a function may take for one batch: it is copied on its way.
+const RESULT_SHARE: u64 = 4;
 
 /// What a statement works on: the session, and the settings as they were when it began.
 pub(super) struct StatementContext<'a> {
@@ -53,9 +57,15 @@ impl Session {
     }
 
     fn statement_context<'a>(&'a self, sql: &'a str) -> StatementContext<'a> {
+        let settings = self.settings_now();
+        limit_results(match settings.memory_limit() {
+            Some(bytes) => usize::try_from(bytes / RESULT_SHARE).unwrap_or(usize::MAX),
+            None => usize::MAX,
+        });
+        spool::configure(settings.spill_directory().into(), settings.max_spill_bytes());
         StatementContext {
             session: self,
-            settings: self.settings_now(),
+            settings,
             token: self.inner.running.token(),
             sql,
             last_job: Mutex::default(),
@@ -71,7 +81,10 @@ impl StatementContext<'_> {
             [] => planner.plan(parsed, catalog),
             parameters => planner.plan_with_parameters(parsed, catalog, parameters),
         });
-        planned.map_err(|error| Error::from_planner(error, parsed.source_text()))
+        planned.map_err(|error| match self.token.is_cancelled() {
+            true => Error::Cancelled,
+            false => Error::from_planner(error, parsed.source_text()),
+        })
     }
 
     fn listed<T>(&self, list: impl FnOnce(&Listings<'_>) -> T) -> T {

@@ -9,9 +9,7 @@ use std::sync::Arc;
 use arrow::array::{Array, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use datafusion_expr::TableSource;
-use thalweg_planner::{
-    Copy, CreateExternalTable, CreateTable, Insert, QueryPlan, distinct_names,
-};
+use thalweg_planner::{Copy, CreateExternalTable, CreateTable, Insert, QueryPlan, distinct_names};
 use thalweg_runtime::operators::sink::SinkSpec;
 
 use super::frame::Frame;
@@ -149,6 +147,7 @@ pub(super) async fn copy(cx: &StatementContext<'_>, copy: Copy) -> Result<Frame>
     if !copy.partition_by.is_empty() {
         target.set("partition_by", &copy.partition_by.join(","))?;
     }
+    target.check(copy.format.is_some())?;
     (target.counter, target.run) = (Some(counter.id()), executor.random_u64());
     if target.format != FileFormat::Csv {
         target.schema = with_distinct_names(&target.schema);

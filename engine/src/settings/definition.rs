@@ -15,6 +15,9 @@ pub(super) const STRATEGY_PREFIX: &str = "optimizer.";
 /// The most threads a session may use.
 const THREADS_MAX: u64 = 1024;
 
+/// The least memory with which a query can do anything.
+const MEMORY_MIN_BYTES: u64 = 1 << 20;
+
 /// The most rows a batch may have.
 const BATCH_SIZE_MAX: u64 = 1 << 20;
 
@@ -100,7 +103,7 @@ fn resources() -> Vec<SettingDefinition> {
         ),
         define(
             "memory_limit",
-            SettingKind::Bytes,
+            SettingKind::Bytes { min: MEMORY_MIN_BYTES },
             || {
                 SettingValue::Bytes(
                     machine::memory_bytes().map(|bytes| (bytes / 10 * 8) >> 20 << 20),
@@ -117,7 +120,7 @@ fn resources() -> Vec<SettingDefinition> {
         ),
         define(
             "max_spill_size",
-            SettingKind::Bytes,
+            SettingKind::Bytes { min: 0 },
             unlimited,
             "Bytes that spill files may take at a time, all queries together.",
         ),
@@ -182,7 +185,7 @@ fn planning() -> Vec<SettingDefinition> {
         ),
         define(
             "time_zone",
-            SettingKind::Text,
+            SettingKind::TimeZone,
             || SettingValue::Text("UTC".to_string()),
             "Time zone in which zoned timestamps are read and shown: a name such as Europe/Berlin, or +02:00.",
         ),

@@ -213,6 +213,8 @@ impl Settings {
 
 fn find(name: &str) -> Result<&'static SettingDefinition> {
     let all = definitions();
+    // PostgreSQL's spelling.
+    let name = if name.eq_ignore_ascii_case("timezone") { "time_zone" } else { name };
     all.iter().find(|d| d.name.eq_ignore_ascii_case(name)).ok_or_else(|| {
         let hint = suggest::did_you_mean(name, all.iter().map(|d| d.name.as_str()))
             .or_else(|| Some("SHOW ALL lists all settings.".to_string()));

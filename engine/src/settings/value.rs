@@ -4,6 +4,8 @@
 
 use std::fmt;
 
+use arrow::array::timezone::Tz;
+
 use crate::error::{Error, Report, Result};
 
 /// What a setting takes.
@@ -17,7 +19,10 @@ pub enum SettingKind {
         max: u64,
     },
     /// A number of bytes such as `512MB`, or `unlimited`.
-    Bytes,
+    Bytes {
+        /// The least value.
+        min: u64,
+    },
     /// A time such as `100 ms`; a bare number counts milliseconds.
     Duration {
         /// Whether −1 is a value too.
@@ -29,6 +34,8 @@ pub enum SettingKind {
     Choice(&'static [&'static str]),
     /// Any text.
     Text,
+    /// The name of a time zone, or an offset such as `+02:00`.
+    TimeZone,
 }
 
 /// A setting's value.
@@ -44,7 +51,7 @@ pub enum SettingValue {
     Switch(bool),
     /// See [`SettingKind::Choice`].
     Choice(&'static str),
-    /// See [`SettingKind::Text`].
+    /// See [`SettingKind::Text`] and [`SettingKind::TimeZone`].
     Text(String),
 }
 
@@ -69,7 +76,9 @@ impl SettingKind {
             SettingKind::Count { min, max } => {
                 text.parse().ok().filter(|n| (min..=max).contains(n)).map(SettingValue::Count)
             }
-            SettingKind::Bytes => parse_bytes(text).map(SettingValue::Bytes),
+            SettingKind::Bytes { min } => parse_bytes(text)
+                .filter(|bytes| bytes.is_none_or(|bytes| bytes >= min))
+                .map(SettingValue::Bytes),
             SettingKind::Duration { minus_one } => parse_duration(text)
                 .filter(|&us| us >= 0 || (us == -1 && minus_one))
                 .map(SettingValue::Duration),
@@ -78,6 +87,9 @@ impl SettingKind {
                 words.iter().find(|w| w.eq_ignore_ascii_case(text)).map(|w| SettingValue::Choice(w))
             }
             SettingKind::Text => Some(SettingValue::Text(text.to_string())),
+            SettingKind::TimeZone => {
+                is_time_zone(text).then(|| SettingValue::Text(text.to_string()))
+            }
         };
         value.ok_or_else(|| {
             let report = Report::new(format!("invalid value for the setting {key}: \"{text}\""));
@@ -91,9 +103,13 @@ impl SettingKind {
             SettingKind::Count { min, max } => {
                 format!("It takes a whole number from {min} to {max}.")
             }
-            SettingKind::Bytes => {
+            SettingKind::Bytes { min: 0 } => {
                 "It takes a size such as 512MB (1 MB is 2^20 bytes), or unlimited.".to_string()
             }
+            SettingKind::Bytes { min } => format!(
+                "It takes a size of at least {}, such as 512MB (1 MB is 2^20 bytes), or unlimited.",
+                SettingValue::Bytes(Some(min))
+            ),
             SettingKind::Duration { minus_one: true } => {
                 "It takes a time of at least 0 such as 100 ms, or -1.".to_string()
             }
@@ -103,8 +119,16 @@ impl SettingKind {
             SettingKind::Switch => "It takes on or off.".to_string(),
             SettingKind::Choice(words) => format!("It takes one of: {}.", words.join(", ")),
             SettingKind::Text => "It takes text.".to_string(),
+            SettingKind::TimeZone => {
+                "It takes the name of a time zone such as Europe/Berlin, or an offset such as +02:00."
+                    .to_string()
+            }
         }
     }
+}
+
+fn is_time_zone(text: &str) -> bool {
+    text.eq_ignore_ascii_case("utc") || text.parse::<Tz>().is_ok()
 }
 
 fn parse_switch(text: &str) -> Option<bool> {
@@ -135,6 +159,10 @@ fn parse_bytes(text: &str) -> Option<Option<u64>> {
         .1;
     if let Ok(whole) = number.parse::<u64>() {
         return whole.checked_mul(1 << shift).map(Some);
+    }
+    if shift == 0 {
+        // There is no part of a byte: a unit is missing.
+        return None;
     }
     let bytes = number.parse::<f64>().ok()? * (1u64 << shift) as f64;
     (bytes.is_finite() && (0.0..9e18).contains(&bytes)).then_some(Some(bytes as u64))
@@ -214,19 +242,14 @@ mod tests {
 
     #[test]
     fn sizes_are_powers_of_two() {
-        assert_eq!(
-            SettingKind::Bytes.parse("k", "512MB").unwrap(),
-            SettingValue::Bytes(Some(512 << 20))
-        );
-        assert_eq!(
-            SettingKind::Bytes.parse("k", "1.5 GiB").unwrap(),
-            SettingValue::Bytes(Some(3 << 29))
-        );
-        assert_eq!(shown(SettingKind::Bytes, "4096 k").as_deref(), Some("4MB"));
-        assert_eq!(shown(SettingKind::Bytes, "1000").as_deref(), Some("1000B"));
-        assert_eq!(shown(SettingKind::Bytes, "UNLIMITED").as_deref(), Some("unlimited"));
-        for bad in ["", "MB", "-1MB", "12 XB", "12.x MB", "99999999TB"] {
-            assert_eq!(shown(SettingKind::Bytes, bad), None, "{bad}");
+        const SIZE: SettingKind = SettingKind::Bytes { min: 0 };
+        assert_eq!(SIZE.parse("k", "512MB").unwrap(), SettingValue::Bytes(Some(512 << 20)));
+        assert_eq!(SIZE.parse("k", "1.5 GiB").unwrap(), SettingValue::Bytes(Some(3 << 29)));
+        assert_eq!(shown(SIZE, "4096 k").as_deref(), Some("4MB"));
+        assert_eq!(shown(SIZE, "1000").as_deref(), Some("1000B"));
+        assert_eq!(shown(SIZE, "UNLIMITED").as_deref(), Some("unlimited"));
+        for bad in ["", "MB", "-1MB", "12 XB", "12.x MB", "99999999TB", "1.5"] {
+            assert_eq!(shown(SIZE, bad), None, "{bad}");
         }
     }
 
@@ -242,6 +265,17 @@ mod tests {
             assert_eq!(shown(TIME, bad), None, "{bad}");
         }
         assert!(SettingKind::Duration { minus_one: false }.parse("k", "-1").is_err());
+    }
+
+    #[test]
+    fn zones_exist_and_memory_has_a_least_size() {
+        assert!(SettingKind::TimeZone.parse("k", "Europe/Berlin").is_ok());
+        assert!(SettingKind::TimeZone.parse("k", "+02:00").is_ok());
+        assert!(SettingKind::TimeZone.parse("k", "Bogus/Zone").is_err());
+        let memory = SettingKind::Bytes { min: 1 << 20 };
+        assert!(memory.parse("k", "1MB").is_ok() && memory.parse("k", "unlimited").is_ok());
+        let error = memory.parse("k", "0").unwrap_err();
+        assert!(error.hint().is_some_and(|hint| hint.contains("at least 1MB")), "{error}");
     }
 
     #[test]

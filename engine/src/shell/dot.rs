@@ -54,6 +54,12 @@ impl DotCommand {
     pub fn parse(line: &str) -> Result<DotCommand> {
         let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let rest = rest.trim();
+        // Whoever ends statements with a semicolon may end commands with one.
+        let (name, rest) = match (name.strip_suffix(';'), rest) {
+            (Some(name), "" | ";") => (name, ""),
+            _ if name.eq_ignore_ascii_case("print") => (name, rest),
+            _ => (name, rest.strip_suffix(';').unwrap_or(rest).trim_end()),
+        };
         let name = name.to_ascii_lowercase();
         let optional = || (!rest.is_empty()).then(|| unquoted(rest).to_string());
         Ok(match name.as_str() {

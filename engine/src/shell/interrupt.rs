@@ -1,11 +1,13 @@
 //! Ctrl-C: cancels the running query; outside a query it ends a script, but never the interactive shell.
 //!
-//! A second Ctrl-C while a script's query is being cancelled ends the process at once.
+//! A second Ctrl-C while a script's query is being cancelled ends the process at once. So does time: what does not
+//! look at the cancellation, as a plan in the making, is not waited for in a script.
 
 use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use signal_hook::consts::SIGINT;
 use signal_hook::iterator::Signals;
@@ -15,6 +17,9 @@ use crate::error::{Error, Result};
 
 /// The exit status after SIGINT.
 pub const INTERRUPTED_STATUS: u8 = 130;
+
+/// How long a script's statement may take to heed Ctrl-C.
+const GRACE: Duration = Duration::from_millis(80);
 
 /// Follows SIGINT on a thread of its own.
 #[derive(Debug, Clone)]
@@ -28,6 +33,8 @@ struct State {
     running: AtomicBool,
     /// Signals since the statement began.
     received: AtomicUsize,
+    /// Statements begun so far.
+    statements: AtomicUsize,
     interactive: AtomicBool,
 }
 
@@ -55,6 +62,7 @@ impl Interrupts {
     /// A statement begins.
     pub fn begin(&self) {
         self.state.received.store(0, Ordering::SeqCst);
+        self.state.statements.fetch_add(1, Ordering::SeqCst);
         self.state.running.store(true, Ordering::SeqCst);
     }
 
@@ -78,8 +86,17 @@ impl State {
         if running {
             session.cancel_all();
         }
-        if !interactive && (!running || before > 0) {
-            process::exit(i32::from(INTERRUPTED_STATUS));
+        if interactive {
+            return;
         }
+        if running && before == 0 {
+            let statement = self.statements.load(Ordering::SeqCst);
+            thread::sleep(GRACE);
+            let same = self.statements.load(Ordering::SeqCst) == statement;
+            if !(same && self.running.load(Ordering::SeqCst)) {
+                return;
+            }
+        }
+        process::exit(i32::from(INTERRUPTED_STATUS));
     }
 }

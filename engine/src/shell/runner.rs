@@ -47,6 +47,17 @@ pub struct Runner {
     read_depth: usize,
 }
 
+/// A line of a script; the first may begin with a byte order mark, and may name the program that runs the script.
+fn script_line(line: &str, first: bool) -> &str {
+    match first {
+        true => match line.strip_prefix('\u{feff}').unwrap_or(line) {
+            program if program.starts_with("#!") => "\n",
+            line => line,
+        },
+        false => line,
+    }
+}
+
 impl Runner {
     /// A shell on a session; it prints tables, times nothing and stops at the first failure.
     pub fn new(session: Session, interrupts: Interrupts) -> Self {
@@ -113,11 +124,12 @@ impl Runner {
     pub fn run_lines(&mut self, mut lines: impl BufRead, name: &str) -> Flow {
         let mut splitter = Splitter::default();
         let mut line = String::new();
+        let mut first = true;
         loop {
             line.clear();
             match lines.read_line(&mut line) {
                 Ok(0) => break,
-                Ok(_) => splitter.push(&line),
+                Ok(_) => splitter.push(script_line(&line, std::mem::take(&mut first))),
                 Err(error) => return self.fail(&Error::io(format!("cannot read {name}"), &error)),
             }
             while let Some(piece) = splitter.next_piece() {

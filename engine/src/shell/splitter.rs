@@ -65,7 +65,8 @@ impl Splitter {
             return piece;
         }
         let rest = mem::take(&mut self.text);
-        let begun = self.begun;
+        // A comment without its end is no statement; whoever reads it says so.
+        let begun = self.is_pending();
         *self = Splitter::default();
         begun.then(|| Piece::Statement(rest.trim().to_string()))
     }
@@ -347,6 +348,7 @@ mod tests {
         assert_eq!(statements("SELECT 'a;"), ["SELECT 'a;"]);
         assert_eq!(statements("SELECT $x$ a;"), ["SELECT $x$ a;"]);
         assert_eq!(statements("SELECT E'\\"), ["SELECT E'\\"]);
+        assert_eq!(statements("/* SELECT 1;"), ["/* SELECT 1;"]);
     }
 
     #[test]

@@ -74,8 +74,20 @@ impl Thalweg {
     }
 
     /// Sends SIGINT when standard output has begun with a text, and reads on to the end.
-    pub fn run_and_interrupt_after(mut self, text: &str) -> Finished {
-        self.command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    pub fn run_and_interrupt_after(self, text: &str) -> Finished {
+        self.interrupt_after(text, Stdio::null())
+    }
+
+    /// The same with a standard input on which nothing comes.
+    pub fn run_and_interrupt_reading(self, text: &str) -> Finished {
+        let (reader, writer) = std::io::pipe().unwrap();
+        let finished = self.interrupt_after(text, reader.into());
+        drop(writer);
+        finished
+    }
+
+    fn interrupt_after(mut self, text: &str, stdin: Stdio) -> Finished {
+        self.command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = self.command.spawn().unwrap();
         let mut stdout = child.stdout.take().unwrap();
         let mut seen = vec![0; text.len()];

@@ -8,8 +8,8 @@ use datafusion_common::ScalarValue;
 use datafusion_expr::{Expr, TableProviderFilterPushDown, TableSource};
 use thalweg_optimizer::physical::{PhysicalNode, PhysicalOp, PhysicalPlan, Provenance, explain};
 use thalweg_optimizer::{
-    ColumnStatistics, HintedStrategy, JoinHint, OptimizerInput, OptimizerOptions, SharedInput, StatisticsProvider,
-    TableStatistics, optimize,
+    ColumnStatistics, HintedStrategy, JoinHint, OptimizerInput, OptimizerOptions, SharedInput,
+    StatisticsProvider, TableStatistics, optimize,
 };
 use thalweg_planner::{
     Catalog, Planner, PlannerError, SharedSource, Statement, TableName, ViewDefinition,

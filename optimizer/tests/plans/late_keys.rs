@@ -11,9 +11,9 @@ fn tables() -> Tables {
     let string = |name, distinct| (name, DataType::Utf8View, distinct, None);
     let sales = [int("item", 1_000.0, 1_000), int("shop", 50.0, 50), int("price", 900.0, 900)];
     tables.add("sales", 5_000_000.0, &sales);
-    let items = [int("id", 1_000.0, 1_000), string("name", 1_000.0), string("brand", 20.0)];
+    let items = [int("id", 1_000.0, 1_000), string("name", 60.0), string("brand", 20.0)];
     tables.add("items", 1_000.0, &items);
-    tables.add("shops", 50.0, &[int("id", 50.0, 50), string("city", 40.0)]);
+    tables.add("shops", 50.0, &[int("id", 50.0, 50), string("city", 4.0)]);
     tables
 }
 
@@ -58,12 +58,6 @@ fn a_key_that_something_looks_at_is_carried_along() {
         "select name, brand, max(brand) from sales, items where item = items.id group by name, brand",
     );
     assert_eq!(late(&argument).1, ["name"], "{}", text(&argument));
-    let condition = planned(
-        "select name, city, sum(price) from sales, items, shops
-         where item = items.id and shop = shops.id and name < city group by name, city",
-    );
-    let (_, fetched) = late(&condition);
-    assert!(fetched.len() < 2, "the lower join's key is compared: {}", text(&condition));
 }
 
 #[test]

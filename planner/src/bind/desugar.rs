@@ -3,13 +3,18 @@
 
 use std::ops::ControlFlow;
 
+use arrow::datatypes::DECIMAL128_MAX_PRECISION;
 use datafusion_sql::sqlparser::ast::{
-    BinaryOperator, Expr, Fetch, Join, JoinOperator, LimitClause, ObjectNamePart, OrderBy,
-    OrderByExpr, OrderByKind, Query, Select, SelectFlavor, SelectItem, SetExpr, TableFactor,
-    UnaryOperator, Value, VisitMut, VisitorMut, WildcardAdditionalOptions,
+    AccessExpr, BinaryOperator, CastKind, DataType as SqlType, ExactNumberInfo, Expr, Fetch,
+    FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Join, JoinOperator, LimitClause,
+    ObjectNamePart, OrderBy, OrderByExpr, OrderByKind, Query, Select, SelectFlavor, SelectItem,
+    SetExpr, TableFactor, UnaryOperator, Value, Visit, VisitMut, VisitorMut,
+    WildcardAdditionalOptions, visit_expressions,
 };
 
-use super::names::span_of_name;
+use super::interval_literals::rewrite_interval;
+use super::names::{normalized, span_of_name};
+use super::text_casts::rewrite_cast;
 use crate::error::{PlannerError, Result};
 use crate::parse::span_of;
 
@@ -46,6 +51,7 @@ impl VisitorMut for Desugar<'_> {
         for from in &mut select.from {
             plain_joins(&mut from.joins);
         }
+        group_for_having(select);
         ControlFlow::Continue(())
     }
 
@@ -69,6 +75,21 @@ impl VisitorMut for Desugar<'_> {
         let Expr::Value(value) = expr else {
             return ControlFlow::Continue(());
         };
+        if let Value::Number(number, _) = &value.value
+            && is_double(number)
+        {
+            let span = span_of(value.span);
+            return match number.replace('_', "").parse::<f64>() {
+                Ok(double) if double.is_finite() => {
+                    *expr = double_constant(number);
+                    ControlFlow::Continue(())
+                }
+                _ => ControlFlow::Break(
+                    PlannerError::invalid(format!("the number {number} is out of range"))
+                        .with_span(span),
+                ),
+            };
+        }
         let Value::Placeholder(name) = &value.value else {
             return ControlFlow::Continue(());
         };
@@ -87,6 +108,10 @@ impl VisitorMut for Desugar<'_> {
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<PlannerError> {
         distinct_before_and(expr);
+        rewrite_cast(expr);
+        rewrite_interval(expr);
+        remainder(expr);
+        named_fields(expr);
         ControlFlow::Continue(())
     }
 }
@@ -115,6 +140,54 @@ fn distinct_before_and(expr: &mut Expr) {
     **operand = std::mem::replace(leaf, nothing());
     *leaf = std::mem::replace(expr, nothing());
     *expr = chain;
+}
+
+/// Whether a number is no decimal: it has an exponent, or more digits than decimals have.
+fn is_double(number: &str) -> bool {
+    let hexadecimal = number.starts_with("0x") || number.starts_with("0X");
+    let digits = number.bytes().filter(u8::is_ascii_digit).count();
+    !hexadecimal && (number.contains(['e', 'E']) || digits > usize::from(DECIMAL128_MAX_PRECISION))
+}
+
+fn double_constant(number: &str) -> Expr {
+    Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(Expr::value(Value::SingleQuotedString(number.replace('_', "")))),
+        data_type: SqlType::Double(ExactNumberInfo::None),
+        array: false,
+        format: None,
+    }
+}
+
+/// `mod(a, b)` → `a % b`.
+fn remainder(expr: &mut Expr) {
+    let Expr::Function(function) = expr else { return };
+    let [ObjectNamePart::Identifier(name)] = function.name.0.as_slice() else { return };
+    let FunctionArguments::List(list) = &function.args else { return };
+    let [
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(left)),
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(right)),
+    ] = list.args.as_slice()
+    else {
+        return;
+    };
+    if name.value.eq_ignore_ascii_case("mod") && function.over.is_none() {
+        let nested = |side: &Expr| Box::new(Expr::Nested(Box::new(side.clone())));
+        let (left, right) = (nested(left), nested(right));
+        *expr = Expr::Nested(Box::new(Expr::BinaryOp { left, op: BinaryOperator::Modulo, right }));
+    }
+}
+
+/// `(s).a` → `(s).'a'`: the library reads names of fields only as text.
+fn named_fields(expr: &mut Expr) {
+    let Expr::CompoundFieldAccess { access_chain, .. } = expr else { return };
+    for access in access_chain {
+        if let AccessExpr::Dot(field) = access
+            && let Expr::Identifier(name) = field
+        {
+            *field = Expr::value(Value::SingleQuotedString(normalized(name)));
+        }
+    }
 }
 
 fn stop(result: Result<()>) -> ControlFlow<PlannerError> {
@@ -207,6 +280,24 @@ fn order_by_outputs(query: &mut Query) {
             by.expr = number(at + 1);
         }
     }
+}
+
+/// HAVING makes one group of all rows, also where nothing is aggregated: the library wants to be told.
+fn group_for_having(select: &mut Select) {
+    let GroupByExpr::Expressions(keys, modifiers) = &mut select.group_by else { return };
+    let Some(having) = &select.having else { return };
+    if keys.is_empty() && modifiers.is_empty() && !calls(having) && !calls(&select.projection) {
+        *keys = vec![Expr::GroupingSets(vec![Vec::new()])];
+    }
+}
+
+/// Whether a function is called anywhere in the tree.
+fn calls<T: Visit>(tree: &T) -> bool {
+    visit_expressions(tree, |expr| match expr {
+        Expr::Function(_) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    })
+    .is_break()
 }
 
 fn is_one_column(item: &SelectItem) -> bool {

@@ -15,7 +15,11 @@ pub(super) fn complete(
     functions: &Functions,
 ) -> PlannerError {
     let Some(subject) = error.subject.clone() else { return error };
-    if error.hint.is_none() && error.message.starts_with("function ") {
+    if error.message == format!("function {subject} does not exist")
+        && functions.window(&subject).is_some()
+    {
+        error.message = format!("the window function {subject} needs OVER (…)");
+    } else if error.hint.is_none() && error.message.starts_with("function ") {
         let names = functions.names();
         error.hint = did_you_mean(&subject, names.iter().map(|(name, _)| name.as_str()));
     }

@@ -6,6 +6,7 @@
 mod cte;
 mod definitions;
 mod desugar;
+mod interval_literals;
 mod load;
 mod locate;
 mod modify;
@@ -20,6 +21,7 @@ mod sharing;
 mod sources;
 mod sql_function;
 mod statements;
+mod text_casts;
 mod translate;
 mod types;
 mod using;

@@ -6,7 +6,8 @@
 use std::ops::ControlFlow;
 
 use datafusion_sql::sqlparser::ast::{
-    Expr, JoinOperator, Query, Select, Spanned, TableFactor, Visit, Visitor,
+    Expr, Function, JoinOperator, Query, Select, Spanned, TableFactor, Visit, Visitor, WindowFrame,
+    WindowFrameBound, WindowType,
 };
 use datafusion_sql::sqlparser::tokenizer::Span as TokenSpan;
 
@@ -118,10 +119,34 @@ impl Visitor for Refuse {
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<PlannerError> {
         match expr {
+            Expr::Function(Function { over: Some(WindowType::WindowSpec(window)), .. }) => {
+                match &window.window_frame {
+                    Some(frame) => refuse_frame(frame, expr.span()),
+                    None => ControlFlow::Continue(()),
+                }
+            }
             Expr::Collate { .. } => check(&[(true, "COLLATE", expr.span())]),
             _ => ControlFlow::Continue(()),
         }
     }
+}
+
+/// A frame that ends before it begins is an error, not an empty frame.
+fn refuse_frame(frame: &WindowFrame, span: TokenSpan) -> ControlFlow<PlannerError> {
+    use WindowFrameBound::{CurrentRow, Following, Preceding};
+    let end = frame.end_bound.as_ref().unwrap_or(&CurrentRow);
+    let message = match (&frame.start_bound, end) {
+        (Following(None), _) => "a frame cannot begin with UNBOUNDED FOLLOWING",
+        (_, Preceding(None)) => "a frame cannot end with UNBOUNDED PRECEDING",
+        (CurrentRow, Preceding(_)) => {
+            "a frame that begins with the current row cannot end before it"
+        }
+        (Following(_), Preceding(_) | CurrentRow) => {
+            "a frame that begins with a following row cannot end before it"
+        }
+        _ => return ControlFlow::Continue(()),
+    };
+    ControlFlow::Break(PlannerError::invalid(message).with_span(span_of(span)))
 }
 
 fn refuse_join(operator: &JoinOperator, span: TokenSpan) -> ControlFlow<PlannerError> {

@@ -19,6 +19,7 @@ use super::relation_hints;
 use super::set_operations::mark_counted;
 use super::sources::ViewSource;
 use super::sql_function::expand;
+use super::text_casts::rewrite_values;
 use super::translate::translate;
 use super::using::resolve_using;
 use crate::catalog::{Catalog, TableName};
@@ -268,7 +269,17 @@ impl<'a> Context<'a> {
             return Err(error.with_span(span));
         }
         let binder = self.binder();
-        let statement = binder.prepare(SqlStatement::Insert(insert.clone()), self.parameters)?;
+        let mut statement = insert.clone();
+        if let (ast::TableObject::TableName(name), Some(source)) =
+            (&insert.table, &mut statement.source)
+            && let Ok(table) = table_name(name).and_then(|name| binder.resolve(&name))
+        {
+            let columns =
+                insert.columns.iter().filter_map(|name| name.0.last()?.as_ident().cloned());
+            let columns: Vec<ast::Ident> = columns.collect();
+            rewrite_values(source, &table.schema(), &columns);
+        }
+        let statement = binder.prepare(SqlStatement::Insert(statement), self.parameters)?;
         let name_span = match &insert.table {
             ast::TableObject::TableName(name) => span_of_name(name),
             ast::TableObject::TableFunction(_) | ast::TableObject::TableQuery(_) => span,

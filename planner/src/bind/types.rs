@@ -8,6 +8,9 @@ use datafusion_common::Result;
 use datafusion_expr::planner::TypePlanner;
 use datafusion_sql::sqlparser::ast::{DataType as SqlType, ExactNumberInfo, TimezoneInfo};
 
+use super::text_casts::vector_dimensions;
+use crate::vectors::vector_type;
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Types {
@@ -32,6 +35,11 @@ impl TypePlanner for Types {
             SqlType::CharacterVarying(_) | SqlType::Character(_) | SqlType::Nvarchar(_) => {
                 DataType::Utf8View
             }
+            SqlType::Blob(_) => DataType::Binary,
+            SqlType::Custom(..) => match vector_dimensions(sql_type) {
+                Some(dimensions) => vector_type(dimensions),
+                None => return Ok(None),
+            },
             _ => return Ok(None),
         };
         Ok(Some(Arc::new(Field::new("", data_type, true))))

@@ -1,5 +1,5 @@
-//! The SQL dialect: what the generic dialect of the parser reads, with lambdas, ORDER BY ALL, `1_000`, and
-//! `t FOR SYSTEM_TIME AS OF`.
+//! The SQL dialect: what the generic dialect of the parser reads, with lambdas, ORDER BY ALL, `1_000`, a comma
+//! after the last column of a table, and `t FOR SYSTEM_TIME AS OF`.
 //!
 //! Parser code that asks for the generic dialect by type must find it, so [`Dialect::dialect`] answers with its id.
 
@@ -55,6 +55,10 @@ impl Dialect for ThalwegDialect {
     }
 
     fn supports_order_by_all(&self) -> bool {
+        true
+    }
+
+    fn supports_column_definition_trailing_commas(&self) -> bool {
         true
     }
 

@@ -10,6 +10,7 @@ mod dialect;
 mod external;
 mod hints;
 mod materialized;
+mod operators;
 mod position;
 mod script;
 mod session;

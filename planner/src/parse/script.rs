@@ -13,7 +13,7 @@ use datafusion_sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Word
 use super::dialect::ThalwegDialect;
 use super::materialized::Materialized;
 use super::position::{LineIndex, span_of, split_place};
-use super::{Ast, DescribeAst, ParsedStatement, depth, hints};
+use super::{Ast, DescribeAst, ParsedStatement, depth, hints, operators};
 use crate::error::{PlannerError, Result, Span};
 use crate::statement::ExplainFormat;
 
@@ -79,6 +79,7 @@ pub(super) struct Script<'a> {
 impl<'a> Script<'a> {
     fn new(text: &'a Arc<str>, index: &'a LineIndex<'a>, tokens: Vec<TokenWithSpan>) -> Self {
         let mut stripped = tokens.clone();
+        operators::join(&mut stripped);
         let materialized = Materialized::take_from(&mut stripped);
         let parser = Parser::new(&DIALECT)
             .with_recursion_limit(MAX_NESTING)
@@ -144,6 +145,10 @@ impl<'a> Script<'a> {
             Keyword::SHOW => self.show(),
             Keyword::DESCRIBE | Keyword::DESC => self.describe(),
             Keyword::TABLE => self.table(),
+            Keyword::FLUSH => {
+                let span = span_of(self.parser.peek_token().span);
+                Err(PlannerError::not_supported("FLUSH").with_span(span))
+            }
             Keyword::CREATE if self.creates_external_table() => self.create_external_table(),
             Keyword::NoKeyword if value.eq_ignore_ascii_case("describe") => self.describe(),
             _ => self.sql(),

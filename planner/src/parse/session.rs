@@ -82,6 +82,9 @@ impl Script<'_> {
             self.parser.next_token();
             return Ok(Ast::Show(listing));
         }
+        if self.parser.parse_keywords(&[Keyword::TIME, Keyword::ZONE]) {
+            return Ok(Ast::Show(ShowAst::Setting("time_zone".to_string())));
+        }
         if self.parser.parse_keyword(Keyword::COLUMNS) {
             let next = self.parser.peek_token();
             if self.parser.parse_one_of_keywords(&[Keyword::FROM, Keyword::IN]).is_none() {

@@ -80,7 +80,8 @@ impl DecimalArithmetic {
             DecimalOperator::Add | DecimalOperator::Subtract => {
                 let (lift1, lift2) =
                     (i16::from(scale) - i16::from(s1), i16::from(scale) - i16::from(s2));
-                let factor = |lift: i16| u32::try_from(lift).ok().and_then(|l| 10_i128.checked_pow(l));
+                let factor =
+                    |lift: i16| u32::try_from(lift).ok().and_then(|l| 10_i128.checked_pow(l));
                 let (Some(factor1), Some(factor2)) = (factor(lift1), factor(lift2)) else {
                     return Ok(None);
                 };

@@ -205,7 +205,8 @@ mod tests {
         assert_eq!(interval(0, 1, 0), interval(0, 0, DAY_NS));
         assert_eq!(interval(1, 0, 0), interval(0, 30, 0));
         assert_eq!(interval(0, -1, DAY_NS), interval(0, 0, 0));
-        let ordered = [interval(0, -1, 1), interval(0, 0, 0), interval(0, 29, 5), interval(1, 0, 0)];
+        let ordered =
+            [interval(0, -1, 1), interval(0, 0, 0), interval(0, 29, 5), interval(1, 0, 0)];
         let parts = ordered.map(|i| (i.months, i.days, i.nanoseconds));
         assert!(parts.is_sorted(), "{parts:?}");
     }

@@ -151,6 +151,9 @@ impl Expectation<'_> {
             return numbers_agree(expected, actual, 1e-9);
         }
         let inexact = |text: &str| text.contains(['.', 'e', 'E']);
+        if self.dialect == Dialect::Datafusion && inexact(expected) && rounds_to(expected, actual) {
+            return true;
+        }
         (inexact(expected) || inexact(actual)) && numbers_agree(expected, actual, 1e-11)
     }
 
@@ -220,6 +223,17 @@ fn cells(line: &str) -> Vec<String> {
         .map(|cell| truth(cell).map_or_else(|| cell.to_string(), |truth| truth.to_string()))
         .collect()
 }
+
+/// Whether the actual text is the expected number rounded to the digits after the point that the dialect prints.
+fn rounds_to(expected: &str, actual: &str) -> bool {
+    match (expected.trim().parse::<f64>(), actual.trim().parse::<f64>()) {
+        (Ok(e), Ok(a)) => (e - a).abs() <= 0.5001 * 10_f64.powi(-DIGITS_AFTER_POINT),
+        _ => false,
+    }
+}
+
+/// Digits after the point that DataFusion's runner prints.
+const DIGITS_AFTER_POINT: i32 = 12;
 
 /// Whether both are numbers that differ by rounding alone.
 fn numbers_agree(expected: &str, actual: &str, tolerance: f64) -> bool {

@@ -84,6 +84,10 @@ impl Dialect {
                 "SELECT 'postgres', '{table}', '{column}', count({column}), \
                  count(DISTINCT {column}) FROM {table}"
             ),
+            // DataFusion's names of the options of delimited text.
+            _ if sql.contains("'format.") => sql
+                .replace("'format.delimiter'", "'csv.delimiter'")
+                .replace("'format.has_header'", "'csv.header'"),
             _ => return Cow::Borrowed(sql),
         };
         Cow::Owned(text)

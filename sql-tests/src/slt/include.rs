@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use sqllogictest::{DefaultColumnType, Location, Record, parse_with_name};
 
+use super::fixtures::Fixture;
 use super::preprocess::preprocess;
 use super::runner::Options;
 
@@ -20,21 +21,26 @@ const FOLDERS_UP: usize = 2;
 pub(super) fn records(
     path: &Path,
     options: &Options,
+    fixture: &Fixture,
 ) -> Result<Vec<Record<DefaultColumnType>>, String> {
     let mut all = Vec::new();
-    add_records(path, options, 0, &mut all)?;
+    add_records(path, options, fixture, 0, &mut all)?;
     Ok(all)
 }
 
 fn add_records(
     path: &Path,
     options: &Options,
+    fixture: &Fixture,
     depth: usize,
     all: &mut Vec<Record<DefaultColumnType>>,
 ) -> Result<(), String> {
     let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let text = String::from_utf8_lossy(&bytes);
-    let text = preprocess(options.dialect, &text, &options.scratch.to_string_lossy());
+    let mut text = preprocess(options.dialect, &text, &options.scratch.to_string_lossy());
+    if let Some((written, folder)) = &fixture.folder {
+        text = text.replace(written, folder);
+    }
     let parsed = parse_with_name::<DefaultColumnType>(&text, path.display().to_string())
         .map_err(|error| error.to_string())?;
     for record in parsed {
@@ -45,7 +51,7 @@ fn add_records(
                     return Err(format!("{}: there is no file {filename}", path.display()));
                 }
                 for file in included {
-                    add_records(&file, options, depth + 1, all)?;
+                    add_records(&file, options, fixture, depth + 1, all)?;
                 }
             }
             other => all.push(other),

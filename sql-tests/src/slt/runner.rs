@@ -10,6 +10,7 @@ use sqllogictest::{
 
 use super::compare::{Expectation, orders_rows};
 use super::dialect::Dialect;
+use super::fixtures::Fixture;
 use super::include::{including, place, records};
 use super::values;
 use crate::engine::{Answer, Engine};
@@ -55,12 +56,21 @@ fn run_records(path: &Path, options: &Options, report: &mut FileReport) -> Resul
     let path = path.canonicalize().map_err(|error| error.to_string())?;
     std::fs::create_dir_all(&options.scratch).map_err(|error| error.to_string())?;
     let outer = including(&path);
-    let records = records(outer.as_deref().unwrap_or(&path), options)?;
+    let fixture = Fixture::of(&path)?;
+    let before = match &fixture.before {
+        Some(file) => records(file, options, &fixture)?,
+        None => Vec::new(),
+    };
+    let records = records(outer.as_deref().unwrap_or(&path), options, &fixture)?;
     let engine = Engine::new(&options.settings, options.timeout)?;
     // Relative paths in statements start from the folder that the suite is run in.
     std::env::set_current_dir(options.dialect.base_directory(&path))
         .map_err(|error| error.to_string())?;
     let mut file = File { options, engine, report, sort: None, mode: None, hash_threshold: 0 };
+    before.iter().for_each(|record| file.prepare(record));
+    for statement in &fixture.statements {
+        file.engine.run(statement)?;
+    }
     let (own, mut begun) = (path.display().to_string(), false);
     for record in records {
         if let Record::Halt { .. } = record {

@@ -21,6 +21,7 @@ pub fn sql_name(data_type: &DataType) -> String {
         DataType::Timestamp(_, None) => "TIMESTAMP".into(),
         DataType::Timestamp(_, Some(_)) => "TIMESTAMP WITH TIME ZONE".into(),
         DataType::Time32(_) | DataType::Time64(_) => "TIME".into(),
+        DataType::Interval(_) => "INTERVAL".into(),
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => "VARCHAR".into(),
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView => "BYTEA".into(),
         other => other.to_string(),
@@ -51,6 +52,15 @@ pub fn bad_value(
         ),
         detail,
         hint: Some("set 'csv.ignore-errors' = 'true' to leave such rows out".into()),
+    }
+}
+
+/// A quoted field that reaches to the end of the file.
+pub fn unclosed_quote(file: &str, line: u64) -> Error {
+    Error::User {
+        message: format!("CSV error in {file}, line {line}: the quote is never closed"),
+        detail: Some("The rest of the file would be one field.".into()),
+        hint: Some("set 'csv.quote' = '' if the file has no quoted fields".into()),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Finding out how a text file is built: delimiter, header, columns and their types.
 //!
-//! Types are those that every value of the sample has. The sample is the beginning of the first file, some places
+//! Types are those that every value of the sample has, quoted or not; numbers with leading zeros are codes and stay
+//! text. The sample is the beginning of the first file, some places
 //! further on in it, and the beginnings of other files.
 
 use std::fs::File;
@@ -340,7 +341,9 @@ impl Kinds {
         let Some(first) = text.first() else { return Kinds::ANY };
         let mut kinds = 0;
         if matches!(first, b'0'..=b'9' | b'-' | b'+' | b'.') {
-            if value::integer(text).is_some() {
+            if has_leading_zeros(text) {
+                // A code such as 007.
+            } else if value::integer(text).is_some() {
                 kinds |= Kinds::INTEGER | Kinds::DOUBLE;
             } else if is_double(text) {
                 kinds |= Kinds::DOUBLE;
@@ -380,6 +383,12 @@ impl Kinds {
             zone(Some("+00:00"))
         }
     }
+}
+
+/// Digits alone that begin with a needless zero.
+fn has_leading_zeros(text: &[u8]) -> bool {
+    let digits = text.strip_prefix(b"-").or(text.strip_prefix(b"+")).unwrap_or(text);
+    digits.len() > 1 && digits[0] == b'0' && digits.iter().all(u8::is_ascii_digit)
 }
 
 /// A number with a point or an exponent; integers too long for 64 bits stay text, so that no digit is lost.

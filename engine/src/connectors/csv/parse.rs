@@ -9,8 +9,10 @@ use arrow::array::{
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{
     ArrowPrimitiveType, DataType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
-    Int64Type, TimeUnit, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    Int64Type, IntervalMonthDayNanoType, IntervalUnit, TimeUnit, UInt8Type, UInt16Type, UInt32Type,
+    UInt64Type,
 };
+use thalweg_planner::intervals;
 use thalweg_runtime::Result;
 
 use crate::connectors::text::{Field, Structure, value as text};
@@ -96,6 +98,7 @@ impl ColumnFields<'_> {
             DataType::Binary | DataType::LargeBinary | DataType::BinaryView => {
                 self.binary(data_type)
             }
+            DataType::Interval(IntervalUnit::MonthDayNano) => Ok(self.interval()),
             other => self.by_cast(other),
         }
     }
@@ -128,6 +131,12 @@ impl ColumnFields<'_> {
             builder.append_option(parsed);
         });
         (Arc::new(builder.finish()), bad)
+    }
+
+    fn interval(&self) -> (ArrayRef, Vec<BadRow>) {
+        self.primitive::<IntervalMonthDayNanoType>(|text| {
+            intervals::parse(std::str::from_utf8(text).ok()?)
+        })
     }
 
     fn date(&self) -> (ArrayRef, Vec<BadRow>) {

@@ -10,7 +10,7 @@ use thalweg_runtime::operators::OperatorContext;
 use thalweg_runtime::source::{Source, SourceSpec};
 use thalweg_runtime::{Error, Result};
 
-use super::error::{bad_value, ragged};
+use super::error::{bad_value, ragged, unclosed_quote};
 use super::infer::{column_names, structure};
 use super::parse::ColumnFields;
 use crate::connectors::files::partition_value;
@@ -176,6 +176,10 @@ impl CsvScan {
             }
             RecordEnd::Finished => block.at = block.bytes.len(),
             RecordEnd::At(next) => {
+                if fields.last().is_some_and(|field| field.unclosed) {
+                    let line = block.line_of(block.at);
+                    return Err(unclosed_quote(self.blocks.file_name(), line));
+                }
                 let mut text = Vec::new();
                 let names = fields.iter().map(|f| {
                     let raw = &block.bytes[f.start..f.end];
@@ -223,6 +227,14 @@ impl CsvScan {
             }
             let found = self.fields.len() - before;
             let first = self.fields[before].start;
+            if let Some(open) = self.fields.last().filter(|field| field.unclosed) {
+                let line = block.line_of(open.start);
+                self.fields.truncate(before);
+                if !self.ignore_errors {
+                    return Err(unclosed_quote(&name, line));
+                }
+                continue;
+            }
             if found != width {
                 self.fields.truncate(before);
                 if !self.ignore_errors {

@@ -171,3 +171,32 @@ fn only_wanted_columns_are_parsed() {
     let count = run(&SourceSpec { projection: vec![], ..spec(&table) }, 1).unwrap();
     assert_eq!(count.num_rows(), 1);
 }
+
+#[test]
+fn codes_with_leading_zeros_stay_text() {
+    let types: Vec<_> =
+        types("a,b,c,d\n007,0,-05,0.5\n1,10,7,1\n").into_iter().map(|t| t.1).collect();
+    let (text, number) = (DataType::Utf8View, DataType::Int64);
+    assert_eq!(types, [text.clone(), number, text, DataType::Float64]);
+}
+
+#[test]
+fn a_quote_that_is_never_closed_is_an_error() {
+    let (message, hint) = error("a,b\n1,x\n2,\"y\n3,z\n", &FileOptions::default());
+    assert_eq!(message, "CSV error in FILE, line 3: the quote is never closed");
+    assert!(hint.unwrap().contains("csv.quote"));
+}
+
+#[test]
+fn intervals_are_read_as_they_are_written() {
+    let text = "i\n1 year 2 mons -3 days +04:05:06.7\n-1 days -01:00:00\n00:00:00\n";
+    let (_dir, path) = text_file("a.csv", text);
+    let interval = DataType::Interval(arrow::datatypes::IntervalUnit::MonthDayNano);
+    let schema = Arc::new(Schema::new(vec![Field::new("i", interval, true)]));
+    let options = FileOptions { schema: Some(schema), ..FileOptions::default() };
+    let rows = rows_as_text(&read(&path, &options).unwrap());
+    // Arrow's own words for the same intervals.
+    let expected =
+        ["14 mons -3 days 4 hours 5 mins 6.700000000 secs", "-1 days -1 hours", "0 secs"];
+    assert_eq!(rows, expected);
+}

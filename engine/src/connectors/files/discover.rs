@@ -1,7 +1,7 @@
 //! From what the user wrote to a list of files.
 
 use std::fs;
-use std::io;
+use std::io::{self, IsTerminal};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
@@ -71,6 +71,14 @@ fn find_one(written: &str, found: &mut Vec<FoundFile>) -> Result<()> {
         return Ok(());
     }
     let kind = metadata.file_type();
+
+    if kind.is_block_device() || kind.is_char_device() && !ends(&path, &metadata) {
+        return Err(Error::User {
+            message: format!("\"{written}\" is a device, not a file"),
+            detail: None,
+            hint: None,
+        });
+    }
     if kind.is_fifo() || kind.is_socket() || kind.is_char_device() {
         let spooled = spool::pipe(&path, written)?;
         found.push(described(spooled, written.to_string())?);
@@ -78,6 +86,12 @@ fn find_one(written: &str, found: &mut Vec<FoundFile>) -> Result<()> {
     }
     found.push(described(path, written.to_string())?);
     Ok(())
+}
+
+/// Whether a device is one that comes to an end: a terminal, or the null device.
+fn ends(path: &Path, metadata: &fs::Metadata) -> bool {
+    let null = fs::metadata("/dev/null").is_ok_and(|null| null.rdev() == metadata.rdev());
+    null || fs::File::open(path).is_ok_and(|file| file.is_terminal())
 }
 
 fn find_pattern(path: &Path, written: &str, found: &mut Vec<FoundFile>) -> Result<()> {

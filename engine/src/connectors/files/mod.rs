@@ -10,7 +10,7 @@ mod glob;
 mod hive;
 mod infer;
 mod options;
-mod spool;
+pub(crate) mod spool;
 mod table;
 mod union;
 

@@ -3,14 +3,15 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch};
+use arrow::array::{ArrayRef, AsArray, IntervalMonthDayNanoArray, RecordBatch};
 use arrow::compute::concat_batches;
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, IntervalUnit, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::json::ReaderBuilder;
 use arrow::json::reader::Decoder;
 use datafusion_common::ScalarValue;
 use serde_json::Value;
+use thalweg_planner::intervals;
 use thalweg_runtime::job::JobContext;
 use thalweg_runtime::operators::OperatorContext;
 use thalweg_runtime::source::{Source, SourceSpec};
@@ -178,7 +179,7 @@ fn decode(
     bytes: &[u8],
     objects: &[(usize, usize)],
 ) -> Result<RecordBatch, ArrowError> {
-    let mut decoder: Decoder = ReaderBuilder::new(schema.clone())
+    let mut decoder: Decoder = ReaderBuilder::new(with_text_for_intervals(schema))
         .with_batch_size(objects.len())
         .with_coerce_primitive(true)
         .build_decoder()?;
@@ -194,9 +195,46 @@ fn decode(
         }
     }
     match decoder.flush()? {
-        Some(batch) if batch.num_rows() == objects.len() => Ok(batch),
+        Some(batch) if batch.num_rows() == objects.len() => with_intervals(batch, schema),
         _ => Err(ArrowError::JsonError("not one object a line".into())),
     }
+}
+
+fn is_interval(field: &Field) -> bool {
+    matches!(field.data_type(), DataType::Interval(IntervalUnit::MonthDayNano))
+}
+
+/// The columns as the decoder can read them: it knows no intervals.
+fn with_text_for_intervals(schema: &SchemaRef) -> SchemaRef {
+    if !schema.fields().iter().any(|field| is_interval(field)) {
+        return schema.clone();
+    }
+    let fields = schema.fields().iter().map(|field| match is_interval(field) {
+        true => Field::new(field.name(), DataType::Utf8, true),
+        false => field.as_ref().clone(),
+    });
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+/// The rows with intervals where they were decoded as text.
+fn with_intervals(batch: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
+    if !schema.fields().iter().any(|field| is_interval(field)) {
+        return Ok(batch);
+    }
+    let columns = schema.fields().iter().zip(batch.columns()).map(|(field, column)| {
+        if !is_interval(field) {
+            return Ok(column.clone());
+        }
+        let parsed = column.as_string::<i32>().iter().map(|text| match text {
+            None => Ok(None),
+            Some(text) => intervals::parse(text).map(Some).ok_or_else(|| {
+                ArrowError::JsonError(format!("\"{text}\" is not the text of an interval"))
+            }),
+        });
+        let parsed = parsed.collect::<Result<IntervalMonthDayNanoArray, ArrowError>>()?;
+        Ok(Arc::new(parsed) as ArrayRef)
+    });
+    RecordBatch::try_new(schema.clone(), columns.collect::<Result<Vec<_>, ArrowError>>()?)
 }
 
 /// The object with nested values written out as text where the column is text; `None` if it is no object.

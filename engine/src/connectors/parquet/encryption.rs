@@ -3,7 +3,7 @@
 //! The decoder is built without decryption and passes over the fields that tell; it would take ciphertext for pages.
 
 use parquet::errors::ParquetError;
-use parquet::file::reader::{ChunkReader, Length};
+use parquet::file::reader::ChunkReader;
 
 use super::thrift::{CompactReader, DEPTH_MAX};
 
@@ -14,9 +14,7 @@ const TAIL_BYTES: u64 = 8;
 const ENCRYPTION_ALGORITHM: i64 = 8;
 
 /// Whether the footer of a file names an encryption algorithm. A footer that cannot be followed names none.
-pub(super) fn has_encrypted_columns(
-    source: &(impl ChunkReader + Length),
-) -> Result<bool, ParquetError> {
+pub(super) fn has_encrypted_columns(source: &impl ChunkReader) -> Result<bool, ParquetError> {
     let Some(tail_at) = source.len().checked_sub(TAIL_BYTES) else { return Ok(false) };
     let tail = source.get_bytes(tail_at, TAIL_BYTES as usize)?;
     let Some(length) = tail.first_chunk().map(|&bytes| u32::from_le_bytes(bytes)) else {

@@ -1,7 +1,8 @@
 //! Cutting bytes into records and fields.
 //!
 //! A quote opens a quoted field only at the field's start; inside, two quotes stand for one. What follows a closing
-//! quote up to the next delimiter belongs to the field literally. Records end with LF, CRLF or CR. An empty line is
+//! quote up to the next delimiter belongs to the field literally. A quoted field without its closing quote reaches to
+//! the end of the file and says so. Records end with LF, CRLF or CR. An empty line is
 //! a record of one empty field where the table has one column, and nothing otherwise.
 
 /// The bytes that structure the text.
@@ -26,6 +27,8 @@ pub struct Field {
     pub quoted: bool,
     /// Whether quotes inside it must be resolved; then the bytes include the opening quote.
     pub escaped: bool,
+    /// Whether the file ends before the closing quote.
+    pub unclosed: bool,
 }
 
 impl Field {
@@ -92,7 +95,7 @@ impl Structure {
         if end == bytes.len() && !last {
             return None;
         }
-        Some((Field { start: at, end, quoted: false, escaped: false }, end))
+        Some((Field { start: at, end, quoted: false, escaped: false, unclosed: false }, end))
     }
 
     fn unquoted_end(&self, bytes: &[u8], at: usize) -> usize {
@@ -107,9 +110,9 @@ impl Structure {
         loop {
             let Some(n) = memchr::memchr(quote, &bytes[from..]) else {
                 // Without its closing quote the field reaches to the end of the file.
-                let field = Field { start: at + 1, end: bytes.len(), quoted: true, escaped: false };
-                let field =
-                    if doubled { Field { start: at, escaped: true, ..field } } else { field };
+                let start = if doubled { at } else { at + 1 };
+                let end = bytes.len();
+                let field = Field { start, end, quoted: true, escaped: doubled, unclosed: true };
                 return last.then_some((field, bytes.len()));
             };
             let close = from + n;
@@ -124,14 +127,15 @@ impl Structure {
                     if end == bytes.len() && !last {
                         return None;
                     }
-                    return Some((Field { start: at, end, quoted: true, escaped: true }, end));
+                    return Some((escaped(at, end), end));
                 }
                 _ if doubled => {
                     let end = close + 1;
-                    return Some((Field { start: at, end, quoted: true, escaped: true }, end));
+                    return Some((escaped(at, end), end));
                 }
                 _ => {
-                    let field = Field { start: at + 1, end: close, quoted: true, escaped: false };
+                    let (start, end) = (at + 1, close);
+                    let field = Field { start, end, quoted: true, escaped: false, unclosed: false };
                     return Some((field, close + 1));
                 }
             }
@@ -161,6 +165,11 @@ impl Structure {
             i += 1;
         }
     }
+}
+
+/// A quoted field in which quotes must be resolved.
+fn escaped(start: usize, end: usize) -> Field {
+    Field { start, end, quoted: true, escaped: true, unclosed: false }
 }
 
 /// Whether a byte ends a line.
@@ -199,6 +208,20 @@ mod tests {
         let expected: Vec<Vec<&str>> =
             vec![vec!["a", "b \"x\"", "c"], vec!["\n", "", ""], vec!["1", "2"], vec!["3", "xy"]];
         assert_eq!(all(COMMA, text), expected);
+    }
+
+    #[test]
+    fn a_quote_that_is_never_closed_is_seen() {
+        let mut fields = Vec::new();
+        for (text, unclosed) in [("a,\"b\nc,d\n", true), ("a,\"b \"\" c", true), ("a,\"b\"", false)]
+        {
+            fields.clear();
+            assert_eq!(
+                COMMA.record(text.as_bytes(), 0, true, &mut fields),
+                RecordEnd::At(text.len())
+            );
+            assert_eq!(fields[1].unclosed, unclosed, "{text}");
+        }
     }
 
     #[test]

@@ -82,7 +82,10 @@ impl FileWriteOptions {
         let tab = name.to_ascii_lowercase().contains(".tsv");
         FileWriteOptions {
             path: path.to_string(),
-            format: format_by_name(&name).unwrap_or(FileFormat::Parquet),
+            format: format_by_name(&name).unwrap_or(match is_stream(path) {
+                true => FileFormat::Csv,
+                false => FileFormat::Parquet,
+            }),
             schema: schema.as_ref().clone(),
             codec: Codec::Snappy,
             compression,
@@ -94,6 +97,47 @@ impl FileWriteOptions {
             run: 0,
             counter: None,
         }
+    }
+
+    /// Whether the name alone tells a format.
+    pub fn names_format(&self) -> bool {
+        self.file_name().is_some_and(|name| format_by_name(&name).is_some())
+    }
+
+    /// What is wrong with the target as a whole: a folder that is missing, or a compression that the format has not.
+    pub fn check(&self, format_is_given: bool) -> Result<()> {
+        let name = self.file_name().unwrap_or_default();
+        let text = matches!(self.format, FileFormat::Csv | FileFormat::Json);
+        if !text && strip_compression(&name).0 != Compression::None {
+            return Err(Error::User {
+                message: format!("{} files are not compressed as a whole", self.format.name()),
+                detail: None,
+                hint: Some("leave out the extension, and set COMPRESSION for their columns".into()),
+            });
+        }
+        if is_stream(&self.path) {
+            return Ok(());
+        }
+        if self.is_single_file() && !format_is_given && !self.names_format() {
+            return Err(Error::User {
+                message: format!("the name of \"{}\" does not tell a file format", self.path),
+                detail: None,
+                hint: Some("add (FORMAT parquet), or csv, json or arrow".into()),
+            });
+        }
+        let folder = Path::new(&self.path).parent().filter(|p| !p.as_os_str().is_empty());
+        match folder {
+            Some(folder) if !folder.is_dir() => Err(Error::User {
+                message: format!("there is no folder \"{}\"", folder.display()),
+                detail: None,
+                hint: None,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn file_name(&self) -> Option<String> {
+        Path::new(&self.path).file_name().map(|name| name.to_string_lossy().into_owned())
     }
 
     /// Sets an option by its key; false if the key is none of [`FileWriteOptions::KEYS`].
@@ -124,26 +168,41 @@ impl FileWriteOptions {
 
     /// Whether one file is written rather than a folder of files.
     pub fn is_single_file(&self) -> bool {
+        if is_stream(&self.path) {
+            return true;
+        }
         let named = Path::new(&self.path).extension().is_some() && !self.path.ends_with('/');
         named && self.partition_by.is_empty() && !Path::new(&self.path).is_dir()
     }
 
+    /// The format must have been set before.
     fn set_compression(&mut self, value: &str) -> Result<()> {
         let name = value.to_ascii_lowercase();
-        (self.codec, self.compression) = match name.as_str() {
-            "none" | "uncompressed" => (Codec::None, Compression::None),
+        let known: &[&str] = match self.format {
+            FileFormat::Parquet => &["none", "snappy", "zstd", "gzip", "lz4", "brotli"],
+            FileFormat::Arrow => &["none", "zstd", "lz4"],
+            FileFormat::Csv | FileFormat::Json => &["none", "gzip", "zstd"],
+        };
+        let name = match name.as_str() {
+            "uncompressed" => "none",
+            "gz" => "gzip",
+            "zst" => "zstd",
+            other => other,
+        };
+        if !known.contains(&name) {
+            return Err(Error::User {
+                message: format!("{} files have no compression \"{value}\"", self.format.name()),
+                detail: None,
+                hint: Some(format!("their compressions are {}", known.join(", "))),
+            });
+        }
+        (self.codec, self.compression) = match name {
+            "none" => (Codec::None, Compression::None),
             "snappy" => (Codec::Snappy, Compression::None),
-            "zstd" | "zst" => (Codec::Zstd, Compression::Zstd),
-            "gzip" | "gz" => (Codec::Gzip, Compression::Gzip),
+            "zstd" => (Codec::Zstd, Compression::Zstd),
+            "gzip" => (Codec::Gzip, Compression::Gzip),
             "lz4" => (Codec::Lz4, Compression::None),
-            "brotli" => (Codec::Brotli, Compression::None),
-            _ => {
-                return Err(Error::User {
-                    message: format!("there is no compression \"{value}\""),
-                    detail: None,
-                    hint: Some("compressions are none, snappy, zstd, gzip, lz4 and brotli".into()),
-                });
-            }
+            _ => (Codec::Brotli, Compression::None),
         };
         Ok(())
     }
@@ -163,6 +222,30 @@ impl FileWriteOptions {
                 })
             })
             .collect()
+    }
+}
+
+/// Whether bytes can only be sent there one after another: a pipe, a terminal, another device.
+pub fn is_stream(path: &str) -> bool {
+    std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
+        || standard_stream(path).is_some()
+}
+
+/// A stream that the process has from its start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standard {
+    /// Standard output.
+    Output,
+    /// Standard error.
+    Error,
+}
+
+/// The standard stream of this path, if it is one.
+pub fn standard_stream(path: &str) -> Option<Standard> {
+    match path {
+        "/dev/stdout" | "/dev/fd/1" | "/proc/self/fd/1" => Some(Standard::Output),
+        "/dev/stderr" | "/dev/fd/2" | "/proc/self/fd/2" => Some(Standard::Error),
+        _ => None,
     }
 }
 

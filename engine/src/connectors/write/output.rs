@@ -1,17 +1,20 @@
 //! A file that appears whole or not at all.
 //!
 //! Bytes go to a temporary name in the target's folder; committing writes them through to the disk and renames.
-//! A file that is dropped before leaves nothing behind.
+//! A file that is dropped before leaves nothing behind. Pipes and devices get the bytes as they are made.
 
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 
+use rustix::io::dup;
 use thalweg_runtime::env::{Environment, IoTask};
 use thalweg_runtime::{Error, Result};
+
+use super::options::{Standard, is_stream, standard_stream};
 
 /// Removes the temporary file unless it was renamed. Work under way holds it too, so that a file which such work
 /// creates late is removed as well.
@@ -34,6 +37,8 @@ impl Drop for Temporary {
 pub struct OutputFile {
     env: Arc<dyn Environment>,
     target: PathBuf,
+    /// Whether bytes go to the target itself.
+    direct: bool,
     temporary: Arc<Temporary>,
     state: State,
 }
@@ -50,11 +55,17 @@ impl OutputFile {
     /// A file that will be at `target`; `tag` makes the temporary name unique.
     pub fn new(env: &Arc<dyn Environment>, target: PathBuf, tag: u64) -> Self {
         let name = target.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-        let path = target.with_file_name(format!(".{name}.{tag:016x}.tmp"));
+        let direct = is_stream(&target.to_string_lossy());
+        let path = match direct {
+            true => target.clone(),
+            false => target.with_file_name(format!(".{name}.{tag:016x}.tmp")),
+        };
         OutputFile {
             env: env.clone(),
             target,
-            temporary: Arc::new(Temporary { path, renamed: AtomicBool::new(false) }),
+            direct,
+            // What is not renamed is not removed either.
+            temporary: Arc::new(Temporary { path, renamed: AtomicBool::new(direct) }),
             state: State::Unopened,
         }
     }
@@ -84,6 +95,10 @@ impl OutputFile {
     pub fn commit(&mut self, waker: &Waker) -> Result<bool> {
         if matches!(self.state, State::Unopened | State::Idle(_)) {
             let opened = self.take_file();
+            if self.direct {
+                self.state = State::Committed;
+                return Ok(true);
+            }
             let (temporary, target) = (self.temporary.clone(), self.target.clone());
             self.state = State::Committing(IoTask::spawn(&self.env, move || {
                 let file = open(opened, &temporary.path)?;
@@ -121,7 +136,15 @@ fn open(opened: Option<File>, path: &Path) -> Result<File> {
             Error::io(format!("cannot create the folder \"{}\"", folder.display()), &e)
         })?;
     }
-    File::create(path).map_err(|e| cannot_write(path, &e))
+    let text = path.to_string_lossy();
+    let opened = match standard_stream(&text) {
+        // Opened anew, a file behind it would be written from its beginning.
+        Some(Standard::Output) => dup(io::stdout()).map(File::from).map_err(io::Error::from),
+        Some(Standard::Error) => dup(io::stderr()).map(File::from).map_err(io::Error::from),
+        None if is_stream(&text) => File::options().write(true).open(path),
+        None => File::create(path),
+    };
+    opened.map_err(|e| cannot_write(path, &e))
 }
 
 fn cannot_write(path: &Path, error: &std::io::Error) -> Error {

@@ -64,7 +64,9 @@ fn check_folder(options: &FileWriteOptions) -> Result<()> {
     let run = format!("{:016x}", options.run);
     let foreign = entries.flatten().any(|entry| {
         let name = entry.file_name().to_string_lossy().into_owned();
-        !name.starts_with('.') && !name.contains(&run) && !entry.path().is_dir()
+        // Folders of partitions may stand beside each other, but not beside files.
+        let folder = entry.path().is_dir() && !options.partition_by.is_empty();
+        !name.starts_with('.') && !name.contains(&run) && !folder
     });
     if foreign {
         return Err(Error::User {

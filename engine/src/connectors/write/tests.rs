@@ -113,7 +113,7 @@ fn partitions_become_folders_and_columns_again() {
         &FileWriteOptions { run: 1, partition_by: vec![], ..options }.to_value(),
         &[],
     );
-    assert!(again.is_ok(), "a folder that holds folders alone takes files");
+    assert!(again.is_err(), "a folder that holds partitions takes no files beside them");
 }
 
 #[test]
@@ -157,4 +157,23 @@ fn rows_are_appended_to_tables_in_memory() {
     let statistics = table.statistics();
     assert_eq!(statistics.rows, Some(6.0));
     assert_eq!(statistics.columns[0].null_count, Some(2.0));
+}
+
+#[test]
+fn targets_that_cannot_be_written_are_refused() {
+    let (batch, dir) = (sample(), tempfile::tempdir().unwrap());
+    let refused = |name: &str, given: bool| {
+        let path = dir.path().join(name).display().to_string();
+        options(&path, &[], &batch).check(given).err().map(|e| e.to_string()).unwrap_or_default()
+    };
+    assert_eq!(refused("a.csv.gz", false), "");
+    assert_eq!(refused("folder", false), "");
+    assert!(refused("missing/a.csv", false).contains("there is no folder"));
+    assert!(refused("a.xlsx", false).contains("does not tell a file format"));
+    assert_eq!(refused("a.xlsx", true), "");
+    assert!(refused("a.parquet.gz", false).contains("not compressed as a whole"));
+    let mut arrow = options("a.arrow", &[], &batch);
+    assert!(arrow.set("compression", "gzip").is_err());
+    assert!(arrow.set("compression", "zstd").unwrap());
+    assert!(options("a.csv", &[], &batch).set("compression", "snappy").is_err());
 }

@@ -9,8 +9,8 @@ use arrow::array::{
 use arrow::buffer::NullBuffer;
 use arrow::compute::cast;
 use arrow::datatypes::{
-    DataType, Decimal128Type, Float32Type, Float64Type, Int64Type, IntervalMonthDayNanoType,
-    IntervalUnit, TimeUnit, UInt64Type,
+    DataType, Decimal128Type, Float32Type, Float64Type, Int64Type, IntervalMonthDayNano,
+    IntervalMonthDayNanoType, IntervalUnit, TimeUnit, UInt64Type,
 };
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use thalweg_runtime::Result;
@@ -117,8 +117,7 @@ impl Values {
             }
             Kind::Time { ticks, per_second } => write_time(ticks.value(row), *per_second, out),
             Kind::Interval(a) => {
-                let v = a.value(row);
-                write_interval(v.months, v.days, v.nanoseconds, out);
+                write_interval(a.value(row), out);
             }
             Kind::List(..) | Kind::Struct(_) | Kind::Map { .. } => self.write_json(row, out),
             Kind::Other(a) => out.extend_from_slice(arrow_text(a, row).as_bytes()),
@@ -251,6 +250,11 @@ fn kind_of(array: &ArrayRef) -> Result<Kind> {
         }
         DataType::Time64(unit) => {
             Kind::Time { ticks: integers(array)?, per_second: ticks_per_second(*unit) }
+        }
+        DataType::Duration(_) => {
+            let nanoseconds = integers(&cast(array, &DataType::Duration(TimeUnit::Nanosecond))?)?;
+            let interval = |nanoseconds| IntervalMonthDayNano { months: 0, days: 0, nanoseconds };
+            Kind::Interval(nanoseconds.unary(interval))
         }
         DataType::Interval(_) => {
             let whole = cast(array, &DataType::Interval(IntervalUnit::MonthDayNano))?;
