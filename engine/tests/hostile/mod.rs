@@ -39,12 +39,12 @@ pub enum Ended {
     Broken(String),
 }
 
-/// One file's end and the largest resident size of the process meanwhile.
+/// One file's end, and by how much the resident size of the process grew meanwhile.
 #[derive(Debug, Clone)]
 pub struct Report {
     pub path: PathBuf,
     pub ended: Ended,
-    pub peak_mb: u64,
+    pub growth_mb: u64,
 }
 
 /// The files below a folder with the format that each is to be read in.
@@ -114,7 +114,7 @@ fn read_some(files: &[(PathBuf, &'static str)], list: &Path, child_test: &str) -
     if reports.len() < files.len() {
         let tail = complaints.lines().last().unwrap_or_default();
         let ended = Ended::Broken(format!("{last}, {status}: {tail}"));
-        reports.push(Report { path: files[reports.len()].0.clone(), ended, peak_mb: 0 });
+        reports.push(Report { path: files[reports.len()].0.clone(), ended, growth_mb: 0 });
     }
     if complaints.contains("panicked at") {
         // Which file it was is told by its error, or by the text itself.
@@ -145,7 +145,7 @@ fn follow(output: impl Read + Send + 'static) -> Receiver<String> {
 fn report(files: &[(PathBuf, &'static str)], at: usize, line: &str) -> Option<Report> {
     let mut fields = line.strip_prefix("@end\t")?.splitn(4, '\t');
     let mut field = || fields.next().unwrap_or_default().to_string();
-    let (kind, number, peak_mb, text) = (field(), field(), field(), field());
+    let (kind, number, growth_mb, text) = (field(), field(), field(), field());
     let ended = match kind.as_str() {
         "read" => Ended::Read {
             rows: number.parse().unwrap(),
@@ -156,7 +156,7 @@ fn report(files: &[(PathBuf, &'static str)], at: usize, line: &str) -> Option<Re
         "exhausted" => Ended::Exhausted(text),
         _ => Ended::Broken(text),
     };
-    Some(Report { path: files[at].0.clone(), ended, peak_mb: peak_mb.parse().unwrap() })
+    Some(Report { path: files[at].0.clone(), ended, growth_mb: growth_mb.parse().unwrap() })
 }
 
 /// Reads the files of the list, when this process is a child; does nothing otherwise.
@@ -166,6 +166,7 @@ pub fn run_as_child() {
     for line in std::fs::read_to_string(list).unwrap().lines() {
         let (format, path) = line.split_once('\t').unwrap();
         forget_peak();
+        let before_mb = status_mb("VmRSS:");
         println!("@begin\t{path}");
         let (kind, number, text) = match read(path, format) {
             Ok(batches) => {
@@ -174,7 +175,10 @@ pub fn run_as_child() {
             }
             Err(error) => (kind_of(&error), 0, error.to_string().replace(['\n', '\t', '\r'], " ")),
         };
-        println!("@end\t{kind}\t{number}\t{}\t{text}", peak_mb());
+        println!(
+            "@end\t{kind}\t{number}\t{}\t{text}",
+            status_mb("VmHWM:").saturating_sub(before_mb)
+        );
     }
 }
 
@@ -233,8 +237,8 @@ fn forget_peak() {
     let _ = std::fs::write("/proc/self/clear_refs", "5");
 }
 
-fn peak_mb() -> u64 {
+fn status_mb(field: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let line = status.lines().find_map(|line| line.strip_prefix(field));
     line.and_then(|kb| kb.trim().trim_end_matches(" kB").parse::<u64>().ok()).unwrap_or(0) / 1024
 }
