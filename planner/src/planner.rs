@@ -23,13 +23,21 @@ pub struct PlannerOptions {
     pub now: Option<SystemTime>,
     /// Read `1.5` as a decimal instead of a double.
     pub decimal_literals: bool,
+    /// Let a division by zero be NULL instead of an error.
+    pub null_divisions: bool,
     /// Turn a CTE that is referenced twice or more into one shared plan (hints in the query override it).
     pub share_ctes: bool,
 }
 
 impl Default for PlannerOptions {
     fn default() -> Self {
-        PlannerOptions { time_zone: None, now: None, decimal_literals: true, share_ctes: true }
+        PlannerOptions {
+            time_zone: None,
+            now: None,
+            decimal_literals: true,
+            null_divisions: false,
+            share_ctes: true,
+        }
     }
 }
 

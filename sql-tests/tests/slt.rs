@@ -28,7 +28,7 @@ fn answers_do_not_depend_on_settings() {
         for file in &files {
             let scratch = tempfile::tempdir().unwrap();
             let options = Options {
-                dialect: Dialect::Datafusion,
+                dialect: Dialect::Thalweg,
                 settings: settings.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect(),
                 timeout: Duration::from_secs(60),
                 scratch: scratch.path().to_path_buf(),

@@ -199,8 +199,11 @@ impl Session {
 
     /// The planner under the settings now; its functions are read in at first use.
     pub(crate) fn planner(&self) -> Planner {
+        let settings = self.settings_now();
         let options = PlannerOptions {
-            time_zone: self.settings_now().time_zone(),
+            time_zone: settings.time_zone(),
+            decimal_literals: settings.decimal_literals(),
+            null_divisions: settings.null_divisions(),
             ..PlannerOptions::default()
         };
         let mut planner = self.inner.planner.lock();

@@ -184,6 +184,18 @@ fn planning() -> Vec<SettingDefinition> {
             "Whether plans are chosen by statistics and samples of the data.",
         ),
         define(
+            "decimal_literals",
+            SettingKind::Switch,
+            on,
+            "Whether 1.5 is a decimal, as in PostgreSQL, rather than a double.",
+        ),
+        define(
+            "division_by_zero",
+            SettingKind::Choice(&["error", "null"]),
+            || SettingValue::Text("error".to_string()),
+            "What a division by zero is: an error, as in PostgreSQL, or NULL.",
+        ),
+        define(
             "time_zone",
             SettingKind::TimeZone,
             || SettingValue::Text("UTC".to_string()),

@@ -153,6 +153,16 @@ impl Settings {
         self.switch("optimizer.statistics")
     }
 
+    /// Whether a number with a point is a decimal.
+    pub fn decimal_literals(&self) -> bool {
+        self.switch("decimal_literals")
+    }
+
+    /// Whether a division by zero is NULL instead of an error.
+    pub fn null_divisions(&self) -> bool {
+        self.known("division_by_zero").to_string() == "null"
+    }
+
     /// The session's time zone; `None` for UTC.
     pub fn time_zone(&self) -> Option<String> {
         let zone = self.known("time_zone").to_string();

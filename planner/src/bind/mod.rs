@@ -13,6 +13,7 @@ mod modify;
 mod names;
 mod outputs;
 mod provider;
+mod quotients;
 mod refuse;
 mod relation;
 mod relation_hints;

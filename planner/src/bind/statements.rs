@@ -14,6 +14,7 @@ use super::locate::complete;
 use super::names::{as_path, normalized, span_of_name, table_name};
 use super::outputs::names;
 use super::provider::Binder;
+use super::quotients::divide_to_null;
 use super::refuse::refuse;
 use super::relation_hints;
 use super::set_operations::mark_counted;
@@ -69,6 +70,9 @@ impl Binder<'_> {
         parameters: &[Parameter],
     ) -> Result<T> {
         expand(&mut tree, &self.planner.functions)?;
+        if self.planner.options.null_divisions {
+            divide_to_null(&mut tree);
+        }
         refuse(&tree)?;
         desugar(&mut tree, parameters)?;
         resolve_using(&mut tree)?;

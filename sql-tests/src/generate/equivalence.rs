@@ -59,8 +59,9 @@ pub fn check(plan: Plan) -> Result<Report, String> {
     let base = engine(&vec![("threads".into(), "1".into())], &tables)?;
     let switches = base.strategy_switches();
     let drawn: Vec<(Settings, Engine)> = (0..plan.settings)
-        .map(|_| {
-            let settings = draw(&switches, &mut random);
+        .map(|number| {
+            let place = (plan.seed as usize).wrapping_sub(1).wrapping_mul(plan.settings) + number;
+            let settings = draw(place, &switches, &mut random);
             engine(&settings, &tables).map(|engine| (settings, engine))
         })
         .collect::<Result<_, _>>()?;
@@ -153,21 +154,44 @@ fn engine(settings: &Settings, tables: &[Table]) -> Result<Engine, String> {
     Ok(engine)
 }
 
-fn draw(switches: &[String], random: &mut Random) -> Settings {
+const BATCH_SIZES: [&str; 4] = ["1", "7", "1024", "8192"];
+const EXCHANGE_MODES: [&str; 3] = ["pipelined", "blocking", "automatic"];
+
+/// The settings at a place of the matrix. Places in a row go through all numbers of threads, batch sizes and exchange
+/// modes, and switch off each strategy in turn; others are off besides by chance.
+fn draw(place: usize, switches: &[String], random: &mut Random) -> Settings {
+    let mode = EXCHANGE_MODES[place % EXCHANGE_MODES.len()];
+    let batch = BATCH_SIZES[(place + place / THREADS_MAX) % BATCH_SIZES.len()];
     let mut settings = vec![
-        ("threads".to_string(), (1 + random.below(8)).to_string()),
-        ("batch_size".to_string(), random.pick(&["1", "7", "1024", "8192"]).to_string()),
-        (
-            "execution.exchange_mode".to_string(),
-            random.pick(&["automatic", "pipelined", "blocking"]).to_string(),
-        ),
+        ("threads".to_string(), (1 + place % THREADS_MAX).to_string()),
+        ("batch_size".to_string(), batch.to_string()),
+        ("execution.exchange_mode".to_string(), mode.to_string()),
     ];
-    let off = *random.pick(&[0, 20, 50]);
-    settings.extend(
-        switches
-            .iter()
-            .filter(|_| random.chance(off))
-            .map(|name| (name.clone(), "off".to_string())),
-    );
+    let turn = place % switches.len().max(1);
+    let chance = *random.pick(&[0, 0, 20, 50]);
+    let off = switches.iter().enumerate().filter(|(at, _)| *at == turn || random.chance(chance));
+    settings.extend(off.map(|(_, name)| (name.clone(), "off".to_string())));
     settings
+}
+
+const THREADS_MAX: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_run_goes_through_the_matrix() {
+        let switches: Vec<String> = (0..20).map(|n| format!("optimizer.s{n}")).collect();
+        let mut random = Random::new(1);
+        let drawn: Vec<Settings> =
+            (0..40).map(|place| draw(place, &switches, &mut random)).collect();
+        let has = |key: &str, value: &str| {
+            drawn.iter().any(|settings| settings.iter().any(|(k, v)| k == key && v == value))
+        };
+        assert!((1..=8).all(|n| has("threads", &n.to_string())));
+        assert!(BATCH_SIZES.iter().all(|size| has("batch_size", size)));
+        assert!(EXCHANGE_MODES.iter().all(|mode| has("execution.exchange_mode", mode)));
+        assert!(switches.iter().all(|name| has(name, "off")));
+    }
 }

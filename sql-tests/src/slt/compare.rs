@@ -151,7 +151,8 @@ impl Expectation<'_> {
             return numbers_agree(expected, actual, 1e-9);
         }
         let inexact = |text: &str| text.contains(['.', 'e', 'E']);
-        if self.dialect == Dialect::Datafusion && inexact(expected) && rounds_to(expected, actual) {
+        let rounds = matches!(self.dialect, Dialect::Thalweg | Dialect::Datafusion);
+        if rounds && inexact(expected) && rounds_to(expected, actual) {
             return true;
         }
         (inexact(expected) || inexact(actual)) && numbers_agree(expected, actual, 1e-11)

@@ -8,6 +8,8 @@ use clap::ValueEnum;
 /// Whose expectations a file states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Dialect {
+    /// Ours: values as DataFusion's runner prints them, and every record is meant as it stands.
+    Thalweg,
     /// Apache DataFusion: values as its own runner prints them.
     Datafusion,
     /// SQLite: integers, reals with three digits, text by the query's column types.
@@ -22,6 +24,7 @@ impl Dialect {
     /// Whether a `skipif` or `onlyif` label means this dialect's engine.
     pub fn is_engine(self, label: &str) -> bool {
         let names: &[&str] = match self {
+            Dialect::Thalweg => &["thalweg"],
             Dialect::Datafusion => &["datafusion"],
             Dialect::Sqlite => &["sqlite"],
             Dialect::Duckdb => &["duckdb"],
@@ -35,6 +38,7 @@ impl Dialect {
         let sql = sql.trim_start().to_ascii_lowercase();
         let starts = |words: &[&str]| words.iter().any(|word| sql.starts_with(word));
         match self {
+            Dialect::Thalweg => false,
             Dialect::Datafusion => starts(&[
                 "set datafusion.",
                 "reset datafusion.",
@@ -64,7 +68,18 @@ impl Dialect {
     pub fn forgives_answers(self) -> bool {
         match self {
             Dialect::Datafusion | Dialect::Sqlite => true,
-            Dialect::Duckdb | Dialect::Postgres => false,
+            Dialect::Thalweg | Dialect::Duckdb | Dialect::Postgres => false,
+        }
+    }
+
+    /// Settings under which a text means what it means to the dialect's engine.
+    pub fn settings(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            // A number with a point is a double there.
+            Dialect::Datafusion => &[("decimal_literals", "off")],
+            Dialect::Sqlite => &[("decimal_literals", "off"), ("division_by_zero", "null")],
+            Dialect::Duckdb => &[("division_by_zero", "null")],
+            Dialect::Thalweg | Dialect::Postgres => &[],
         }
     }
 

@@ -38,8 +38,8 @@ fn add_records(
     let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let text = String::from_utf8_lossy(&bytes);
     let mut text = preprocess(options.dialect, &text, &options.scratch.to_string_lossy());
-    if let Some((written, folder)) = &fixture.folder {
-        text = text.replace(written, folder);
+    for (written, meant) in &fixture.replaced {
+        text = text.replace(written, meant);
     }
     let parsed = parse_with_name::<DefaultColumnType>(&text, path.display().to_string())
         .map_err(|error| error.to_string())?;

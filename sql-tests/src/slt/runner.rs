@@ -54,7 +54,9 @@ pub fn run_file(path: &Path, options: &Options) -> FileReport {
 
 fn run_records(path: &Path, options: &Options, report: &mut FileReport) -> Result<(), String> {
     let path = path.canonicalize().map_err(|error| error.to_string())?;
-    std::fs::create_dir_all(&options.scratch).map_err(|error| error.to_string())?;
+    // DataFusion's runner gives each file a folder of its name to write to.
+    let folder = options.scratch.join(path.file_stem().unwrap_or_default());
+    std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
     let outer = including(&path);
     let fixture = Fixture::of(&path)?;
     let before = match &fixture.before {
@@ -62,7 +64,10 @@ fn run_records(path: &Path, options: &Options, report: &mut FileReport) -> Resul
         None => Vec::new(),
     };
     let records = records(outer.as_deref().unwrap_or(&path), options, &fixture)?;
-    let engine = Engine::new(&options.settings, options.timeout)?;
+    let own = options.dialect.settings().iter().chain(&fixture.settings);
+    let own = own.map(|(key, value)| (key.to_string(), value.to_string()));
+    let settings: Vec<_> = own.chain(options.settings.iter().cloned()).collect();
+    let engine = Engine::new(&settings, options.timeout)?;
     // Relative paths in statements start from the folder that the suite is run in.
     std::env::set_current_dir(options.dialect.base_directory(&path))
         .map_err(|error| error.to_string())?;

@@ -90,7 +90,7 @@ fn texts(dialect: Dialect, column: &ArrayRef) -> Texts<'_> {
         DataType::Boolean => {
             let values = column.as_boolean();
             let words = match dialect {
-                Dialect::Datafusion | Dialect::Duckdb => ["false", "true"],
+                Dialect::Thalweg | Dialect::Datafusion | Dialect::Duckdb => ["false", "true"],
                 Dialect::Sqlite => ["0", "1"],
                 Dialect::Postgres => ["f", "t"],
             };
@@ -100,7 +100,7 @@ fn texts(dialect: Dialect, column: &ArrayRef) -> Texts<'_> {
         | DataType::Decimal64(_, _)
         | DataType::Decimal128(_, _)
         | DataType::Decimal256(_, _)
-            if dialect == Dialect::Datafusion =>
+            if matches!(dialect, Dialect::Thalweg | Dialect::Datafusion) =>
         {
             let plain = formatted(dialect, column);
             Box::new(move |row| rounded(&plain(row)))
@@ -120,7 +120,7 @@ fn formatted(dialect: Dialect, column: &ArrayRef) -> Texts<'_> {
     let options =
         FormatOptions::new().with_null("NULL").with_duration_format(DurationFormat::Pretty);
     let options = match dialect {
-        Dialect::Datafusion => options,
+        Dialect::Thalweg | Dialect::Datafusion => options,
         Dialect::Sqlite | Dialect::Duckdb | Dialect::Postgres => options
             .with_timestamp_format(Some("%Y-%m-%d %H:%M:%S%.f"))
             .with_timestamp_tz_format(Some("%Y-%m-%d %H:%M:%S%.f%:z"))
@@ -149,7 +149,7 @@ fn float(dialect: Dialect, value: f64, shortest: String) -> String {
         return if value > 0.0 { name.to_string() } else { format!("-{name}") };
     }
     match dialect {
-        Dialect::Datafusion => rounded(&shortest),
+        Dialect::Thalweg | Dialect::Datafusion => rounded(&shortest),
         Dialect::Duckdb if !shortest.contains('.') => format!("{shortest}.0"),
         Dialect::Sqlite | Dialect::Duckdb | Dialect::Postgres => shortest,
     }
