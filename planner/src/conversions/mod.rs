@@ -10,6 +10,7 @@ mod instants;
 mod intervals;
 mod md5;
 mod numbers;
+mod sha;
 mod texts;
 
 use std::sync::Arc;
@@ -120,6 +121,7 @@ pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
     let mut all = calendar::functions();
     all.extend(ages::functions());
     all.extend(texts::functions());
+    all.extend(sha::functions());
     all.extend(Conversion::ALL.into_iter().map(Conversion::function));
     all
 }

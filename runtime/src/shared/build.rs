@@ -62,8 +62,10 @@ struct Gathering<C> {
 /// A build side made of contributions `C` into a `T`.
 pub struct SharedBuild<C, T> {
     gathering: Mutex<Gathering<C>>,
-    /// There from the assembly until the last probe has ended.
+    /// There from the assembly until the last probe has ended and nobody keeps it.
     built: Mutex<Option<Arc<T>>>,
+    /// Those who will want the built thing later, perhaps after the last probe.
+    keepers: AtomicUsize,
     filling: Event,
     ready: Event,
     probes: Mutex<Vec<ProbeState>>,
@@ -75,6 +77,7 @@ impl<C, T> Default for SharedBuild<C, T> {
         SharedBuild {
             gathering: Mutex::new(Gathering { contributions: Vec::new(), assembled: false }),
             built: Mutex::new(None),
+            keepers: AtomicUsize::new(0),
             filling: Event::default(),
             ready: Event::default(),
             probes: Mutex::default(),
@@ -169,8 +172,31 @@ impl<C, T> SharedBuild<C, T> {
             self.drained.set();
         }
         if ended {
-            // Whoever still emits build rows has its own handle.
+            self.free_unless_kept();
+        }
+    }
+
+    /// Whoever still emits build rows has its own handle.
+    fn free_unless_kept(&self) {
+        if self.keepers.load(Ordering::SeqCst) == 0 {
             *self.built.lock() = None;
+        }
+    }
+
+    /// Keeps the built thing beyond the last probe's end, until [`Self::let_go`]. An operator behind the probes may see
+    /// their last rows after they have ended: operators between hold batches back.
+    pub fn keep(&self) {
+        self.keepers.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Ends what [`Self::keep`] began.
+    pub fn let_go(&self) {
+        self.keepers.fetch_sub(1, Ordering::SeqCst);
+        let probes = self.probes.lock();
+        let ended = !probes.is_empty() && probes.iter().all(|&probe| probe == ProbeState::Ended);
+        drop(probes);
+        if ended {
+            self.free_unless_kept();
         }
     }
 
@@ -191,6 +217,19 @@ impl<C, T> SharedBuild<C, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_kept_outlives_the_probes() {
+        let build = SharedBuild::<char, String>::default();
+        build.start_filling("built".into());
+        build.set_ready();
+        build.keep();
+        build.probe_started(0, 1);
+        build.probe_ended(0, 1);
+        assert!(build.ready_or_wake(Waker::noop()).is_some());
+        build.let_go();
+        assert!(build.ready_or_wake(Waker::noop()).is_none());
+    }
 
     #[test]
     fn the_last_contributor_gets_all_in_order() {

@@ -80,6 +80,14 @@ pub(in crate::operators) struct LateBuild {
     build: Option<Arc<HashBuild>>,
 }
 
+impl Drop for LateBuild {
+    fn drop(&mut self) {
+        if self.build.is_none() {
+            self.shared.let_go();
+        }
+    }
+}
+
 impl LateBuild {
     /// The build with that id; see [`HashJoinProbeSpec`](super::HashJoinProbeSpec).
     pub(in crate::operators) fn new(
@@ -89,14 +97,18 @@ impl LateBuild {
     ) -> Result<Self> {
         let id = Place::new(shared, partitioned, cx).shared;
         let shared = cx.job.shared.get_or_create(id, SharedHashBuild::default)?;
+        shared.keep();
         Ok(LateBuild { shared, build: None })
     }
 
-    /// Keeps the build from now on. Called while a batch of the probe is in hand, when the build is complete and
-    /// its probe has not ended.
+    /// Has the build at hand from now on. Called while a batch of the probe is in hand, when the build is complete; its
+    /// probe may have ended, since joins between hold batches back until their own builds are there.
     pub(in crate::operators) fn hold(&mut self) -> Result<()> {
         if self.build.is_none() {
             self.build = self.shared.ready_or_wake(Waker::noop());
+            if self.build.is_some() {
+                self.shared.let_go();
+            }
         }
         self.held().map(|_| ())
     }
