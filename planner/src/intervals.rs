@@ -1,6 +1,6 @@
 //! Intervals: their text, and the one number by which they are compared.
 //!
-//! The text is PostgreSQL's: `1 year 2 mons -3 days +04:05:06.7`. Invariant: [`parse`] reads every text that [`write`]
+//! The text is PostgreSQL's: `1 year 2 mons -3 days +04:05:06.7`. Invariant: [`parse`] reads every text that [`write()`]
 //! writes as the same interval. A month has 30 days and a day 24 hours where intervals are compared; arithmetic with
 //! points in time keeps the three parts apart.
 

@@ -192,7 +192,7 @@ fn planning() -> Vec<SettingDefinition> {
         define(
             "division_by_zero",
             SettingKind::Choice(&["error", "null"]),
-            || SettingValue::Text("error".to_string()),
+            || SettingValue::Choice("error"),
             "What a division by zero is: an error, as in PostgreSQL, or NULL.",
         ),
         define(

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, Date32Array, IntervalMonthDayNanoArray};
+use arrow::compute::cast;
 use arrow::datatypes::{
     DataType, Date32Type, IntervalMonthDayNano, IntervalUnit, TimeUnit, TimestampMicrosecondType,
 };
 use datafusion_common::{DataFusionError, Result, plan_err};
 use datafusion_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature,
+    Volatility,
 };
 
 use super::over_arrays;
@@ -20,7 +22,8 @@ const TIMESTAMP: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 /// Both functions.
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     let age = Signature::exact(vec![TIMESTAMP, TIMESTAMP], Volatility::Immutable);
-    let last_day = Signature::exact(vec![DataType::Date32], Volatility::Immutable);
+    let forms = [DataType::Date32, TIMESTAMP].map(|form| TypeSignature::Exact(vec![form]));
+    let last_day = Signature::one_of(forms.to_vec(), Volatility::Immutable);
     [("age", age), ("last_day", last_day)]
         .map(|(name, signature)| Arc::new(ScalarUDF::from(Function { name, signature })))
         .to_vec()
@@ -58,6 +61,7 @@ impl ScalarUDFImpl for Function {
 }
 
 fn last_days(dates: &ArrayRef) -> Result<ArrayRef> {
+    let dates = cast(dates, &DataType::Date32)?;
     let last = dates.as_primitive::<Date32Type>().try_unary::<_, Date32Type, _>(|at| {
         let (year, month, _) = civil(at.into());
         let last = days(year + month / 12, month % 12 + 1, 1) - 1;

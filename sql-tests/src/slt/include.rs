@@ -82,12 +82,17 @@ pub(super) fn including(path: &Path) -> Option<PathBuf> {
 
 fn including_directly(path: &Path) -> Option<PathBuf> {
     let folders = path.ancestors().skip(1).take(FOLDERS_UP);
-    folders.flat_map(test_files).find(|file| file != path && includes(file).contains(path))
+    let includes_it = |file: &PathBuf| {
+        // A whole tree of files is a list of tests, each of which stands for itself.
+        includes(file).iter().any(|(name, file)| file == path && !name.contains("**"))
+    };
+    folders.flat_map(test_files).find(|file| file != path && includes_it(file))
 }
 
 /// The files of a folder run without those that others of them include.
 pub fn without_fragments(files: Vec<PathBuf>) -> Vec<PathBuf> {
-    let included: HashSet<PathBuf> = files.iter().flat_map(|file| includes(file)).collect();
+    let included = files.iter().flat_map(|file| includes(file));
+    let included: HashSet<PathBuf> = included.map(|(_, file)| file).collect();
     files.into_iter().filter(|file| !included.contains(file)).collect()
 }
 
@@ -103,15 +108,20 @@ fn test_files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The files that a file names in `include`.
-fn includes(file: &Path) -> HashSet<PathBuf> {
+/// The files that a file includes, each with the name that is written.
+fn includes(file: &Path) -> Vec<(String, PathBuf)> {
     let text = std::fs::read(file).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let names = text.lines().filter_map(|line| line.strip_prefix("include "));
-    names.flat_map(|name| matching(file, name.trim())).collect()
+    let named = |name: &str| {
+        let files = matching(file, name.trim()).into_iter();
+        files.map(|file| (name.to_string(), file)).collect::<Vec<_>>()
+    };
+    names.flat_map(named).collect()
 }
 
-/// The files that `include name` in a file means; `*` in the last part stands for any characters.
+/// The files that `include name` in a file means; `*` in the last part stands for any characters, and `**` before it for
+/// all folders below.
 fn matching(file: &Path, name: &str) -> Vec<PathBuf> {
     let path = file.parent().unwrap_or(Path::new(".")).join(name);
     let canonical = |path: &Path| path.canonicalize().ok();
@@ -119,14 +129,27 @@ fn matching(file: &Path, name: &str) -> Vec<PathBuf> {
         return canonical(&path).into_iter().collect();
     }
     let pattern = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let entries = path.parent().map(std::fs::read_dir).into_iter().flatten().flatten().flatten();
-    let fits = |path: &PathBuf| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        fits(&pattern, &name)
-    };
-    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(fits).collect();
+    let mut files = Vec::new();
+    match path.parent() {
+        Some(folder) if folder.ends_with("**") => {
+            add_fitting(folder.parent().unwrap_or(Path::new(".")), &pattern, true, &mut files);
+        }
+        Some(folder) => add_fitting(folder, &pattern, false, &mut files),
+        None => {}
+    }
     files.sort();
     files.iter().filter_map(|path| canonical(path)).collect()
+}
+
+fn add_fitting(folder: &Path, pattern: &str, below: bool, files: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if below && path.is_dir() {
+            add_fitting(&path, pattern, below, files);
+        } else if fits(pattern, &entry.file_name().to_string_lossy()) {
+            files.push(path);
+        }
+    }
 }
 
 fn fits(pattern: &str, name: &str) -> bool {
@@ -149,6 +172,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         std::fs::create_dir(root.join("parts")).unwrap();
+        std::fs::write(root.join("all.slt"), "include ./**/*.slt.part\n").unwrap();
         let files = ["main.slt", "parts/q1.slt.part", "parts/q2.slt.part", "other.slt"];
         let files = files.map(|name| root.join(name));
         std::fs::write(&files[0], "include ./parts/q*.slt.part\n").unwrap();
@@ -157,6 +181,7 @@ mod tests {
         }
         assert_eq!(including(&files[2]), Some(files[0].clone()));
         assert_eq!(including(&files[3]), None);
+        assert_eq!(matching(&root.join("all.slt"), "./**/q*.slt.part").len(), 2);
         let own = without_fragments(files.to_vec());
         assert_eq!(own, [files[0].clone(), files[3].clone()]);
     }
