@@ -3,8 +3,7 @@
 //! Inside the body the side of a join that reads the work table is always the probe side: the other side is
 //! built once and serves every superstep (the optimizer sees to it).
 
-use datafusion_common::JoinType;
-use thalweg_optimizer::physical::{ColumnId, PhysicalNode, PhysicalOp, Side};
+use thalweg_optimizer::physical::{ColumnId, PhysicalNode, PhysicalOp, Side, emits_build_rows};
 use thalweg_runtime::expr::Expr;
 use thalweg_runtime::graph::{self, EdgeRole, JobEdge, VertexId};
 use thalweg_runtime::operators::iteration::{IterationHeadSpec, IterationTailSpec};
@@ -45,7 +44,7 @@ fn fault(node: &PhysicalNode, work_table: u32) -> Option<&'static str> {
             };
             if reads_input(built) {
                 Some(TWICE)
-            } else if keeps_built_rows(*join_type, *build) {
+            } else if emits_build_rows(*join_type, *build) {
                 Some("an outer join that keeps the rows of another table")
             } else {
                 None
@@ -65,20 +64,6 @@ fn fault(node: &PhysicalNode, work_table: u32) -> Option<&'static str> {
         | PhysicalOp::WorkTableScan { .. } => None,
     };
     here.or_else(|| node.inputs.iter().find_map(|input| fault(&input.node, work_table)))
-}
-
-/// Whether a join gives rows of its build side that its probe side did not ask for.
-fn keeps_built_rows(join_type: JoinType, build: Side) -> bool {
-    match join_type {
-        JoinType::Inner => false,
-        JoinType::Full => true,
-        JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => {
-            build == Side::Left
-        }
-        JoinType::Right | JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => {
-            build == Side::Right
-        }
-    }
 }
 
 /// The head of an iteration under construction.

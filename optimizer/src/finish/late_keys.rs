@@ -10,12 +10,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
-use datafusion_common::JoinType;
 use datafusion_expr::Expr;
 
 use crate::physical::{
     AggregatePhase, Channel, ColumnId, ColumnTable, ExchangeMode, LateColumns, LateKeys,
-    PhysicalNode, PhysicalOp, ShipStrategy, Side,
+    PhysicalNode, PhysicalOp, ShipStrategy, Side, emits_build_rows,
 };
 
 /// Rows a build row must meet before it pays to compare all build rows with each other first.
@@ -151,7 +150,7 @@ impl Walk<'_> {
         let PhysicalOp::HashJoin { join_type, build, on, filter, .. } = &node.op else {
             return None;
         };
-        if emits_build_rows_at_the_end(*join_type, *build) {
+        if emits_build_rows(*join_type, *build) {
             return None;
         }
         let (build_input, probe_input) = match build {
@@ -198,20 +197,6 @@ impl Walk<'_> {
 /// Whether a value is better fetched for a group than carried for a row.
 fn is_wide(data_type: &DataType) -> bool {
     data_type.primitive_width().is_none_or(|bytes| bytes > 8)
-}
-
-/// The kinds of join whose build rows come out after the last probe row.
-fn emits_build_rows_at_the_end(join_type: JoinType, build: Side) -> bool {
-    match join_type {
-        JoinType::Inner => false,
-        JoinType::Full => true,
-        JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => {
-            build == Side::Left
-        }
-        JoinType::Right | JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => {
-            build == Side::Right
-        }
-    }
 }
 
 /// Replaces late columns in what leaves a node by the reference to their row.

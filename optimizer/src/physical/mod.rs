@@ -18,6 +18,7 @@ pub use explain_json::explain_json;
 pub use operators::{
     AggregateCall, AggregatePhase, GroupingSets, LateColumns, LateKeys, PhysicalOp,
     RuntimeFilterDef, RuntimeFilterUse, Side, UnnestColumn, UnnestSource, WindowCall,
+    emits_build_rows,
 };
 pub use plan::{
     Channel, Estimates, ExchangeMode, Parallelism, PhysicalNode, PhysicalPlan, Provenance,

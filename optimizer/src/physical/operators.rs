@@ -34,6 +34,20 @@ impl Side {
     }
 }
 
+/// Whether a join gives rows of its build side after the last probe row: those with, or without, a match.
+pub fn emits_build_rows(join_type: JoinType, build: Side) -> bool {
+    match join_type {
+        JoinType::Inner => false,
+        JoinType::Full => true,
+        JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => {
+            build == Side::Left
+        }
+        JoinType::Right | JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => {
+            build == Side::Right
+        }
+    }
+}
+
 /// What a node does.
 #[derive(Clone)]
 pub enum PhysicalOp {

@@ -60,7 +60,8 @@ fn outer_columns(expr: &Expr) -> Vec<Expr> {
     }
 }
 
-fn error(outer: Option<&Expr>) -> PlannerError {
+/// That a subquery cannot be taken apart, at the place of an outer column.
+pub(super) fn error(outer: Option<&Expr>) -> PlannerError {
     let column = match outer {
         Some(Expr::OuterReferenceColumn(_, column)) => Some(column),
         _ => None,

@@ -7,6 +7,7 @@ mod leftovers;
 mod overflow;
 mod rules;
 mod shared;
+mod single_rows;
 mod subquery_values;
 
 pub(crate) use decimals::QuotientPlanner;

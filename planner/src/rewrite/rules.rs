@@ -37,7 +37,7 @@ use datafusion_optimizer::{Analyzer, Optimizer, OptimizerConfig, OptimizerContex
 
 use super::conversions::Conversions;
 use super::decimals::DecimalCoercion;
-use super::{overflow, subquery_values};
+use super::{overflow, single_rows, subquery_values};
 use crate::functions::Functions;
 
 /// Analyses and optimises the plans of one statement; all see the same clock and the same generated names.
@@ -75,6 +75,7 @@ impl Rewriter {
     /// Rewrites an analysed plan.
     pub(crate) fn optimize(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
         overflow::check(&plan)?;
+        let plan = single_rows::rewrite(plan)?;
         let plan = subquery_values::rewrite(plan, &self.config)?;
         self.optimizer.optimize(plan, &self.config, |_, _| {})
     }

@@ -51,6 +51,7 @@ pub(super) struct LateKeys {
     shape: Arc<Shape>,
     plain: usize,
     sources: Vec<KeySource>,
+    late: Vec<LateKeysSpec>,
     builds: Vec<LateBuild>,
 }
 
@@ -81,7 +82,7 @@ impl LateKeys {
                 })
             })
             .collect();
-        let plain = keys.len();
+        let (plain, late) = (keys.len(), spec.late_keys.clone());
         keys.extend(spec.late_keys.iter().map(|late| Expr::Column(late.reference)));
         key_types.extend(spec.late_keys.iter().map(|_| DataType::UInt32));
         let spec = HashAggregateSpec {
@@ -91,12 +92,19 @@ impl LateKeys {
             late_keys: Vec::new(),
             ..spec.clone()
         };
-        Ok(Some(LateKeys { shape: Shape::new(&spec, job)?, plain, sources, builds: Vec::new() }))
+        Ok(Some(LateKeys {
+            shape: Shape::new(&spec, job)?,
+            plain,
+            sources,
+            late,
+            builds: Vec::new(),
+        }))
     }
 
     /// Finds the builds of the joins.
-    pub(super) fn open(&mut self, late: &[LateKeysSpec], cx: &OperatorContext<'_>) -> Result<()> {
-        self.builds = late
+    pub(super) fn open(&mut self, cx: &OperatorContext<'_>) -> Result<()> {
+        self.builds = self
+            .late
             .iter()
             .map(|late| LateBuild::new(late.shared, late.partitioned, cx))
             .collect::<Result<_>>()?;

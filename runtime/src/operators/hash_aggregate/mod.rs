@@ -91,7 +91,6 @@ pub struct HashAggregate {
     phase: AggregatePhase,
     shape: Arc<Shape>,
     late: Option<LateKeys>,
-    late_specs: Vec<LateKeysSpec>,
     reservation: Option<Reservation>,
     partial: Option<Partial>,
     /// By partition; in the single phase one, or with levels one for each grouping set.
@@ -129,7 +128,6 @@ impl HashAggregate {
             phase: spec.phase,
             shape: Shape::new(spec, job)?,
             late: LateKeys::new(spec, job)?,
-            late_specs: spec.late_keys.clone(),
             reservation: None,
             partial: None,
             tables: Vec::new(),
@@ -278,7 +276,7 @@ impl Operator for HashAggregate {
             AggregatePhase::Partial => {
                 let mut late = self.late.take();
                 if let Some(late) = &mut late {
-                    late.open(&self.late_specs, cx)?;
+                    late.open(cx)?;
                 }
                 self.partial = Some(Partial::new(&self.shape, late, &reservation)?)
             }
