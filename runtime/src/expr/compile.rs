@@ -15,6 +15,7 @@ use datafusion_physical_expr::{HigherOrderFunctionExpr, PhysicalExpr, ScalarFunc
 
 use super::decimal::DecimalArithmetic;
 use super::float::CanonicalFloat;
+use super::text_match::TextMatch;
 use super::{BinaryOperator, Expr, FunctionRegistry, IsTest};
 use crate::batch::Batch;
 use crate::error::{Error, Result};
@@ -152,6 +153,9 @@ impl Compiler<'_> {
             left = self.canonical(left)?;
             right = self.canonical(right)?;
         }
+        if let Some(fast) = self.text_match(op, &left, &right)? {
+            return Ok(Arc::new(fast));
+        }
         let expr = BinaryExpr::new(left, op.into(), right).with_fail_on_overflow(true);
         let result = expr.data_type(self.schema)?;
         let (left, right) = (expr.left(), expr.right());
@@ -159,6 +163,27 @@ impl Compiler<'_> {
             return Ok(Arc::new(fast));
         }
         Ok(Arc::new(expr))
+    }
+
+    /// A comparison of text with constants, or several of the same text.
+    fn text_match(
+        &self,
+        op: BinaryOperator,
+        left: &Arc<dyn PhysicalExpr>,
+        right: &Arc<dyn PhysicalExpr>,
+    ) -> Result<Option<TextMatch>> {
+        Ok(match op {
+            BinaryOperator::Eq | BinaryOperator::NotEq => {
+                let negated = op == BinaryOperator::NotEq;
+                match TextMatch::try_new(left, [right], negated, self.schema)? {
+                    Some(found) => Some(found),
+                    None => TextMatch::try_new(right, [left], negated, self.schema)?,
+                }
+            }
+            BinaryOperator::Or => TextMatch::merge(left.as_ref(), right.as_ref(), false),
+            BinaryOperator::And => TextMatch::merge(left.as_ref(), right.as_ref(), true),
+            _ => None,
+        })
     }
 
     /// Comparisons see one bit pattern for each floating-point value.
@@ -217,6 +242,9 @@ impl Compiler<'_> {
         let built = self.canonical(self.build(expr)?)?;
         let list =
             list.iter().map(|e| self.canonical(self.build(e)?)).collect::<Result<Vec<_>>>()?;
+        if let Some(fast) = TextMatch::try_new(&built, &list, negated, self.schema)? {
+            return Ok(Arc::new(fast));
+        }
         Ok(expressions::in_list(built, list, &negated, self.schema)?)
     }
 
@@ -351,6 +379,25 @@ mod tests {
         let difference = evaluate(&binary(BinaryOperator::Minus), vec![a, one]).unwrap();
         let values = difference.as_primitive::<arrow::datatypes::Decimal128Type>();
         assert_eq!((values.value(0), values.is_null(1)), (largest - 1, true));
+    }
+
+    #[test]
+    fn products_are_exact_up_to_the_last_digit_of_their_type() {
+        let nines = |digits| 10_i128.pow(digits) - 1;
+        for (a, b) in [
+            (nines(19), nines(19)),
+            (-nines(19), nines(19)),
+            (i128::from(i64::MIN), i128::from(i64::MAX)),
+            (nines(37), 10),
+            (nines(38), -1),
+            (1 << 63, 1 << 62),
+            (-(1 << 64), 1 << 62),
+        ] {
+            let column = |v| decimals(vec![Some(v), Some(2), Some(0), None], 38, 0);
+            let got = evaluate(&binary(BinaryOperator::Multiply), vec![column(a), column(b)]);
+            let wanted = vec![Some(a * b), Some(4), Some(0), None];
+            assert_eq!(&got.unwrap(), &decimals(wanted, 38, 0), "{a} * {b}");
+        }
     }
 
     #[test]

@@ -104,6 +104,20 @@ impl DecimalArithmetic {
         }))
     }
 
+    /// The products where their types leave no room but the values at hand do; `None` if they may not.
+    fn compute_bounded(&self, left: &Operand, right: &Operand, rows: usize) -> Option<Vec<i128>> {
+        let DecimalOperator::Multiply = self.op else { return None };
+        let (a, b) = (left.bits(), right.bits());
+        if a + b > significant_bits(10_i128.pow(u32::from(self.precision)) - 1) - 1 {
+            return None;
+        }
+        Some(if a.max(b) < i64::BITS {
+            zip(left, right, rows, |a, b| i128::from(a as i64) * i128::from(b as i64))
+        } else {
+            zip(left, right, rows, i128::wrapping_mul)
+        })
+    }
+
     /// The results where some may be too long for their type, at one pass; `None` when one is, be it of a NULL.
     fn compute_watched(&self, left: &Operand, right: &Operand, rows: usize) -> Option<Vec<i128>> {
         let ((f, g), bound) = (self.factors, 10_u128.pow(u32::from(self.precision)));
@@ -182,6 +196,11 @@ fn overflow(precision: u8, scale: i8) -> DataFusionError {
     ))
 }
 
+/// The least n such that no number with these bits, its sign folded away, is absolutely greater than 2^n.
+fn significant_bits(folded: i128) -> u32 {
+    i128::BITS - folded.leading_zeros()
+}
+
 /// One side: a column of values, or one value for all rows.
 enum Operand {
     Values(ScalarBuffer<i128>, Option<NullBuffer>),
@@ -208,6 +227,17 @@ impl Operand {
         move |row| match self {
             Operand::Values(values, _) => values[row],
             Operand::Constant(value) => *value,
+            Operand::Null => 0,
+        }
+    }
+
+    /// An n such that no row is absolutely greater than 2^n.
+    fn bits(&self) -> u32 {
+        match self {
+            Operand::Values(values, _) => {
+                significant_bits(values.iter().fold(0, |all, v| all | (v ^ (v >> 127))))
+            }
+            Operand::Constant(value) => significant_bits(value ^ (value >> 127)),
             Operand::Null => 0,
         }
     }
@@ -277,7 +307,10 @@ impl PhysicalExpr for DecimalArithmetic {
         }
         let nulls = NullBuffer::union(left.nulls(), right.nulls());
         let values = match self.may_overflow {
-            true => match self.compute_watched(&left, &right, rows) {
+            true => match self
+                .compute_bounded(&left, &right, rows)
+                .or_else(|| self.compute_watched(&left, &right, rows))
+            {
                 Some(values) => values,
                 None => self.compute_checked(&left, &right, nulls.as_ref(), rows)?,
             },
