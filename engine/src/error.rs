@@ -32,6 +32,8 @@ pub struct Place {
     pub sql: Arc<str>,
     /// Lines and columns in it.
     pub span: Span,
+    /// The line on which the text begins in the script it comes from; 1 when it is the whole of it.
+    pub first_line: u32,
 }
 
 impl Report {
@@ -51,21 +53,27 @@ impl Report {
         self.hint = hint.into().or(self.hint);
         self
     }
+
+    /// The line of the place, as the message shows it.
+    pub fn line(&self) -> Option<u32> {
+        let place = self.place.as_ref()?;
+        Some(place.span.start.0 + place.first_line.saturating_sub(1))
+    }
 }
 
 /// Message, the line of SQL with a caret, detail and hint, each on lines of its own.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Report { message, detail, hint, place } = self.clone();
-        let (sql, span) = match place {
-            Some(place) => (place.sql, Some(place.span)),
-            None => (Arc::from(""), None),
+        let (sql, span, first_line) = match place {
+            Some(place) => (place.sql, Some(place.span), place.first_line),
+            None => (Arc::from(""), None, 1),
         };
         let error = PlannerError::new(ErrorKind::Invalid, message)
             .with_detail(detail)
             .with_hint(hint)
             .with_span(span);
-        f.write_str(&error.render(&sql))
+        f.write_str(&error.render_from(&sql, first_line))
     }
 }
 
@@ -136,7 +144,7 @@ impl Error {
     /// An error of parsing or planning, whose place counts in `sql`.
     pub fn from_planner(error: PlannerError, sql: &Arc<str>) -> Self {
         let PlannerError { kind, message, detail, hint, span, .. } = error;
-        let place = span.map(|span| Place { sql: Arc::clone(sql), span });
+        let place = span.map(|span| Place { sql: Arc::clone(sql), span, first_line: 1 });
         let report = Box::new(Report { message, detail, hint, place });
         match kind {
             ErrorKind::Internal => Error::Internal(report),
@@ -144,6 +152,28 @@ impl Error {
             ErrorKind::Syntax | ErrorKind::Name | ErrorKind::Type | ErrorKind::Invalid => {
                 Error::Statement(report)
             }
+        }
+    }
+
+    /// The same error of a text that begins on a line of a script; 0 stands for an unknown line.
+    pub(crate) fn from_line(mut self, line: u32) -> Self {
+        if let Some(place) = self.report_mut().and_then(|report| report.place.as_mut()) {
+            place.first_line = line.max(1);
+        }
+        self
+    }
+
+    fn report_mut(&mut self) -> Option<&mut Report> {
+        match self {
+            Error::Statement(report)
+            | Error::Setting(report)
+            | Error::Catalog(report)
+            | Error::Execution(report)
+            | Error::Unsupported(report)
+            | Error::Io(report)
+            | Error::ResourcesExhausted(report)
+            | Error::Internal(report) => Some(report),
+            Error::Cancelled => None,
         }
     }
 

@@ -76,6 +76,113 @@ fn wrong_usage_ends_with_2() {
 }
 
 #[test]
+fn errors_of_scripts_name_file_and_line() {
+    let inner = script("SELECT 1 AS a;\n\n.tabels\n");
+    let path = inner.path().to_str().unwrap().to_string();
+    let out = Thalweg::new().args(["-f", &path]).run();
+    assert!(out.stderr.ends_with(&format!("\nAT: line 3 of \"{path}\"\n")), "{}", out.stderr);
+    let outer = script(&format!("SELECT 1 AS a;\n.read {path}\n"));
+    let out = Thalweg::new().args(["-f", outer.path().to_str().unwrap()]).run();
+    assert!(out.stderr.ends_with(&format!("\nAT: line 3 of \"{path}\"\n")), "{}", out.stderr);
+    let out = Thalweg::new().input("SELECT 1 AS a;\n-- a note\n\nSELECT 1,\n  nope;\n").run();
+    assert!(out.stderr.contains("\nLINE 5:   nope\n          ^^^^\n"), "{}", out.stderr);
+    assert!(out.stderr.ends_with("\nAT: line 5 of standard input\n"), "{}", out.stderr);
+    let out = Thalweg::new().args(["-c", "SELECT 1;\nSELECT nope"]).run();
+    assert!(out.stderr.contains("\nLINE 2: SELECT nope\n"), "{}", out.stderr);
+    assert!(!out.stderr.contains("AT: "), "{}", out.stderr);
+}
+
+#[test]
+fn files_are_named_in_quotes_however_they_fail() {
+    let bytes = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(bytes.path(), b"SELECT '\xff';").unwrap();
+    for path in ["/", bytes.path().to_str().unwrap()] {
+        let out = Thalweg::new().args(["-f", path]).run();
+        let expected = format!("Error: cannot read \"{path}\": ");
+        assert!(out.stderr.starts_with(&expected), "{}", out.stderr);
+    }
+}
+
+#[test]
+fn printed_text_goes_to_stdout_whatever_results_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("out.csv");
+    let script = format!(".mode csv\n.output {}\n.print x\nSELECT 1 AS a;\n", path.display());
+    let out = Thalweg::new().input(&script).run();
+    assert_eq!((out.stdout.as_str(), out.status), ("x\n", 0));
+    assert_eq!(std::fs::read_to_string(path).unwrap(), "a\n1\n");
+}
+
+#[test]
+fn quit_in_the_start_up_file_ends_that_file_only() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join(".thalwegrc"), ".mode csv\n.quit\n.mode tsv\n").unwrap();
+    let out = Thalweg::new().home(home.path()).args(["-c", "SELECT 1 AS a, 2 AS b"]).run();
+    assert_eq!((out.stdout.as_str(), out.status), ("a,b\n1,2\n", 0));
+}
+
+#[test]
+fn results_of_markdown_and_line_are_set_off_from_each_other() {
+    let two = ["-c", "SELECT 1 AS a; SELECT 2 AS b"];
+    let out = Thalweg::new().args(["--format", "markdown"]).args(two).run();
+    assert_eq!(out.stdout, "| a |\n|---:|\n| 1 |\n\n| b |\n|---:|\n| 2 |\n");
+    let out = Thalweg::new().args(["--format", "line"]).args(two).run();
+    assert_eq!(out.stdout, "a = 1\n\nb = 2\n");
+}
+
+#[test]
+fn the_time_zone_holds_for_reading_for_text_and_for_show() {
+    let sql = "SET time_zone = 'europe/berlin'; \
+               SELECT t, CAST(t AS VARCHAR) AS text, CAST(t AS TIMESTAMP) AS local, CAST(t AS DATE) AS day, \
+               CAST(TIMESTAMP '2026-07-01 00:00:00' AS TIMESTAMPTZ) = t AS same \
+               FROM (SELECT TIMESTAMPTZ '2026-07-01 00:00:00' AS t)";
+    let shown = "2026-07-01 00:00:00+02";
+    let rest = "2026-07-01 00:00:00 | 2026-07-01 | true |\n";
+    let out = Thalweg::new().args(["--format", "markdown", "-c", sql]).run();
+    let row = format!("| {shown} | {shown} | {rest}");
+    assert!(out.stdout.ends_with(&row), "{}{}", out.stdout, out.stderr);
+    let out = Thalweg::new().args(["--format", "jsonl", "-c", sql]).run();
+    let row = format!("{{\"t\":\"2026-06-30 22:00:00+00\",\"text\":\"{shown}\",\"local\":");
+    assert!(out.stdout.starts_with(&row), "{}{}", out.stdout, out.stderr);
+}
+
+#[test]
+fn points_in_time_of_files_are_local_times_of_the_session() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.parquet");
+    let sql = format!(
+        "COPY (SELECT TIMESTAMPTZ '2026-06-30 22:30:00+00' AS t) TO '{0}'; SET time_zone = 'Europe/Berlin'; \
+         SELECT CAST(t AS VARCHAR) AS a, CAST(t AS TIMESTAMP) AS b, CAST(t AS DATE) AS c, CAST(t AS TIME) AS d FROM '{0}'",
+        path.display()
+    );
+    let out = Thalweg::new().args(["--format", "jsonl", "-c", &sql]).run();
+    let expected = "{\"a\":\"2026-07-01 00:30:00+02\",\"b\":\"2026-07-01 00:30:00\",\"c\":\"2026-07-01\",\"d\":\"00:30:00\"}\n";
+    assert_eq!(out.stdout, expected, "{}", out.stderr);
+}
+
+#[test]
+fn what_insert_writes_is_read_back() {
+    let query = "SELECT [1, 2, NULL] AS l, [[1.5], []] AS ll, {'x': 1, 'y': 'it''s'} AS s, map {'k': [1]} AS m, \
+                 [{'a': DATE '2026-01-01', 'b': NULL}] AS n, X'00ff' AS bin, TIME '01:02:03.5' AS t, \
+                 TIMESTAMPTZ '2026-01-01 00:00:00' AS z, CAST('NaN' AS REAL) AS nan, CAST(NULL AS BIGINT[]) AS nothing";
+    let create = format!("CREATE TABLE \"table\" AS {query}");
+    let one = Thalweg::new().args(["--format", "insert", "-c", query]).run();
+    let none = format!("{create}; DELETE FROM \"table\"");
+    let again = format!("{}SELECT * FROM \"table\"", one.stdout);
+    let out = Thalweg::new().args(["--format", "csv", "-c", &none, "-c", &again]).run();
+    let expected = Thalweg::new().args(["--format", "csv", "-c", query]).run();
+    assert_eq!(out.stdout, expected.stdout, "{}\n{}", out.stderr, one.stdout);
+}
+
+#[test]
+fn settings_are_checked_when_they_are_set() {
+    for wrong in ["spill_directory = '/no/such'", "spill_directory = ''", "spill_directory = 5"] {
+        let out = Thalweg::new().args(["-c", &format!("SET {wrong}")]).run();
+        assert!(out.stderr.contains("HINT: It takes a directory that exists"), "{}", out.stderr);
+    }
+}
+
+#[test]
 fn a_missing_script_is_an_error() {
     let out = Thalweg::new().args(["-f", "no/such/file.sql"]).run();
     assert_eq!(out.status, 1);
@@ -148,7 +255,7 @@ fn scripts_read_scripts_but_not_forever() {
 fn unknown_dot_commands_fail() {
     let out = Thalweg::new().input(".tmer on\nSELECT 1;\n").run();
     assert_eq!((out.stdout.as_str(), out.status), ("", 1));
-    assert!(out.stderr.contains("did you mean \"timer\"?"), "{}", out.stderr);
+    assert!(out.stderr.contains("did you mean \".timer\"?"), "{}", out.stderr);
 }
 
 #[test]
@@ -297,6 +404,8 @@ fn the_information_schema() {
 fn explain_as_text_and_json() {
     let out = Thalweg::new().args(["--format", "csv", "-c", "EXPLAIN SELECT 1 AS a"]).run();
     assert!(out.stdout.starts_with("plan\n"), "{}", out.stdout);
+    let out = Thalweg::new().args(["-c", "EXPLAIN SELECT 1 AS a"]).run();
+    assert!(out.stdout.starts_with("Project "), "without a box: {}", out.stdout);
     let out = Thalweg::new()
         .args(["--format", "json", "-c", "EXPLAIN (FORMAT JSON, ANALYZE) SELECT 1 AS a"])
         .run();

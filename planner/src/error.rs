@@ -136,8 +136,13 @@ impl PlannerError {
     ///
     /// `sql` is the text the span counts in: the whole text that was given to the parser.
     pub fn render(&self, sql: &str) -> String {
+        self.render_from(sql, 1)
+    }
+
+    /// The same for a text that is part of a script, and begins on the given line of it.
+    pub fn render_from(&self, sql: &str, first_line: u32) -> String {
         let mut out = self.message.clone();
-        if let Some(excerpt) = self.span.and_then(|span| excerpt(sql, span)) {
+        if let Some(excerpt) = self.span.and_then(|span| excerpt(sql, span, first_line)) {
             out.push('\n');
             out.push_str(&excerpt);
         }
@@ -156,7 +161,7 @@ impl PlannerError {
 /// The most characters of a line that an excerpt shows; longer lines are cut around the place.
 const EXCERPT_CHARS: usize = 100;
 
-fn excerpt(sql: &str, span: Span) -> Option<String> {
+fn excerpt(sql: &str, span: Span, first_line: u32) -> Option<String> {
     let (line_number, column) = (span.start.0 as usize, span.start.1 as usize);
     let line = sql.lines().nth(line_number.checked_sub(1)?)?;
     let chars: Vec<char> = line.chars().map(|c| if c == '\t' { ' ' } else { c }).collect();
@@ -172,7 +177,8 @@ fn excerpt(sql: &str, span: Span) -> Option<String> {
     let (before, after) =
         (if from > 0 { "…" } else { "" }, if to < chars.len() { "…" } else { "" });
     let text: String = chars[from..to].iter().collect();
-    let prefix = format!("LINE {line_number}: {before}");
+    let shown_number = u64::from(first_line) + line_number as u64 - 1;
+    let prefix = format!("LINE {shown_number}: {before}");
     let blanks = " ".repeat(prefix.chars().count() + at - from);
     let carets = "^".repeat(width.clamp(1, (to - at).max(1)));
     Some(format!("{prefix}{}{after}\n{blanks}{carets}", text.trim_end()))
@@ -192,6 +198,7 @@ mod tests {
             error.render(sql),
             "function foo does not exist\nLINE 2:   foo(b)\n          ^^^\nHINT: did you mean floor?"
         );
+        assert!(error.render_from(sql, 40).contains("\nLINE 41:   foo(b)\n           ^^^\n"));
     }
 
     #[test]

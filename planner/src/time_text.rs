@@ -1,4 +1,5 @@
-//! Points in time as text, as results show them: `2026-01-31 12:30:00[.fraction][+00]`.
+//! Points in time as text, as results show them: `2026-01-31 12:30:00[.fraction][+00]`; offsets from UTC name minutes and
+//! seconds only where they have some.
 //!
 //! Dates are those of the Gregorian calendar, continued into the past. Fractions have no trailing zeros.
 
@@ -26,8 +27,13 @@ pub(crate) fn days(year: i64, month: i64, day: i64) -> i64 {
         - 719_468
 }
 
-/// Appends the text of a point in time, in ticks since 1970.
-pub(crate) fn write_timestamp(ticks: i64, per_second: i64, zoned: bool, out: &mut String) {
+/// Appends the text of a point in time, in ticks since 1970; with an offset from UTC, in seconds, it is the local time
+/// there, followed by the offset.
+pub(crate) fn write_timestamp(ticks: i64, per_second: i64, offset: Option<i32>, out: &mut String) {
+    // At the very end of what ticks can count, the local time cannot be told.
+    let shift = i64::from(offset.unwrap_or(0)).checked_mul(per_second);
+    let local = shift.and_then(|shift| ticks.checked_add(shift));
+    let (ticks, offset) = local.map_or((ticks, Some(0)), |local| (local, offset));
     let seconds = ticks.div_euclid(per_second);
     let (year, month, day) = civil(seconds.div_euclid(DAY_SECONDS));
     let clock = seconds.rem_euclid(DAY_SECONDS);
@@ -42,27 +48,41 @@ pub(crate) fn write_timestamp(ticks: i64, per_second: i64, zoned: bool, out: &mu
         out.push('.');
         out.push_str(digits.trim_end_matches('0'));
     }
-    if zoned {
-        out.push_str("+00");
+    if let Some(offset) = offset {
+        write_offset(offset, out);
     }
+}
+
+fn write_offset(offset: i32, out: &mut String) {
+    let seconds = offset.unsigned_abs();
+    let (hours, minutes, seconds) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
+    let sign = if offset < 0 { '-' } else { '+' };
+    out.push_str(&match (minutes, seconds) {
+        (0, 0) => format!("{sign}{hours:02}"),
+        (_, 0) => format!("{sign}{hours:02}:{minutes:02}"),
+        _ => format!("{sign}{hours:02}:{minutes:02}:{seconds:02}"),
+    });
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn text(ticks: i64, per_second: i64, zoned: bool) -> String {
+    fn text(ticks: i64, per_second: i64, offset: Option<i32>) -> String {
         let mut out = String::new();
-        write_timestamp(ticks, per_second, zoned, &mut out);
+        write_timestamp(ticks, per_second, offset, &mut out);
         out
     }
 
     #[test]
     fn timestamps_are_written_with_a_space() {
-        assert_eq!(text(0, 1, false), "1970-01-01 00:00:00");
-        assert_eq!(text(-1, 1_000_000, false), "1969-12-31 23:59:59.999999");
-        assert_eq!(text(1_500, 1_000, true), "1970-01-01 00:00:01.5+00");
-        assert_eq!(text(-62_167_219_200 - 1, 1, false), "-0001-12-31 23:59:59");
+        assert_eq!(text(0, 1, None), "1970-01-01 00:00:00");
+        assert_eq!(text(-1, 1_000_000, None), "1969-12-31 23:59:59.999999");
+        assert_eq!(text(1_500, 1_000, Some(0)), "1970-01-01 00:00:01.5+00");
+        assert_eq!(text(0, 1, Some(7_200)), "1970-01-01 02:00:00+02");
+        assert_eq!(text(0, 1, Some(-12_600)), "1969-12-31 20:30:00-03:30");
+        assert_eq!(text(0, 1, Some(3_208)), "1970-01-01 00:53:28+00:53:28");
+        assert_eq!(text(-62_167_219_200 - 1, 1, None), "-0001-12-31 23:59:59");
     }
 
     #[test]

@@ -44,7 +44,7 @@ pub(super) async fn frame(
             texts(["plan"], &[[text.as_str()]])
         }
     };
-    batch.map(Frame::of_batch)
+    batch.map(Frame::of_text)
 }
 
 /// The query inside a statement.

@@ -25,6 +25,7 @@ pub struct Frame {
     body: Body,
     warnings: Vec<String>,
     rows_written: Option<u64>,
+    text: bool,
     token: CancellationToken,
 }
 
@@ -54,7 +55,8 @@ impl Frame {
     /// Rows that are there.
     pub(crate) fn of_rows(schema: SchemaRef, rows: Vec<RecordBatch>) -> Self {
         let token = CancellationToken::default();
-        Frame { schema, body: Body::Rows(rows), warnings: Vec::new(), rows_written: None, token }
+        let (warnings, rows_written) = (Vec::new(), None);
+        Frame { schema, body: Body::Rows(rows), warnings, rows_written, text: false, token }
     }
 
     /// One batch of rows.
@@ -62,10 +64,16 @@ impl Frame {
         Frame::of_rows(batch.schema(), vec![batch])
     }
 
+    /// One column of text that reads as one, line by line.
+    pub(crate) fn of_text(batch: RecordBatch) -> Self {
+        Frame { text: true, ..Frame::of_batch(batch) }
+    }
+
     /// A query.
     pub(crate) fn of_query(schema: SchemaRef, query: Query, token: CancellationToken) -> Self {
         let warnings = query.plan.warnings.clone();
-        Frame { schema, body: Body::Query(Box::new(query)), warnings, rows_written: None, token }
+        let body = Body::Query(Box::new(query));
+        Frame { schema, body, warnings, rows_written: None, text: false, token }
     }
 
     /// The columns. A statement without a result has none.
@@ -102,6 +110,11 @@ impl Frame {
             Body::Query(query) => explain_json(&query.plan, None),
             Body::Rows(_) => serde_json::Value::Null,
         }
+    }
+
+    /// Whether the rows are the lines of a text, such as a plan.
+    pub(crate) fn is_text(&self) -> bool {
+        self.text
     }
 
     /// Cancels the query, before or while it runs.

@@ -109,20 +109,22 @@ fn resources() -> Vec<SettingDefinition> {
                     machine::memory_bytes().map(|bytes| (bytes / 10 * 8) >> 20 << 20),
                 )
             },
-            "Memory of the process, with units of powers of two (1 MB is 2^20 bytes); operators spill to stay below. \
-             The default is 80 percent of the memory of the machine or its container.",
+            "Memory of the process, with units of powers of two (1 MB is 2^20 bytes); a query that would need more ends \
+             with an error, as operators do not spill. The default is 80 percent of the memory of the machine or its \
+             container.",
         ),
         define(
             "spill_directory",
-            SettingKind::Text,
+            SettingKind::Directory,
             || SettingValue::Text(std::env::temp_dir().to_string_lossy().into_owned()),
-            "Directory of files to which operators spill; the files have no name and vanish with the process.",
+            "Directory of files for input that can be read only once, such as standard input; the files have no name and \
+             vanish with the process. Operators do not spill to it.",
         ),
         define(
             "max_spill_size",
             SettingKind::Bytes { min: 0 },
             unlimited,
-            "Bytes that spill files may take at a time, all queries together.",
+            "Bytes that one file in spill_directory may have.",
         ),
     ]
 }
@@ -134,25 +136,28 @@ fn streaming() -> Vec<SettingDefinition> {
             SettingKind::Duration { minus_one: true },
             || SettingValue::Duration(100_000),
             "How long an incomplete buffer waits before it is sent on; 0 sends what each step produced, -1 sends full \
-             buffers only.",
+             buffers only. It has no effect on batch queries, and there are no others.",
         ),
         define(
             "latency_target",
             SettingKind::Duration { minus_one: false },
             no_time,
-            "Time from a row's arrival to its effect in the result that buffer timeouts are tuned for; 0 tunes nothing.",
+            "Time from a row's arrival to its effect in the result that buffer timeouts are tuned for; 0 tunes nothing. \
+             It has no effect on batch queries, and there are no others.",
         ),
         define(
             "state_ttl",
             SettingKind::Duration { minus_one: false },
             no_time,
-            "How long a key's state is kept in continuous queries after its last change; 0 keeps it forever.",
+            "How long a key's state is kept in continuous queries after its last change; 0 keeps it forever. It has no \
+             effect on batch queries, and there are no others.",
         ),
         define(
             "execution.runtime_mode",
             SettingKind::Choice(&["automatic", "batch", "streaming"]),
             automatic,
-            "Whether queries run as batch or as continuous queries; automatic asks whether every input is bounded.",
+            "Whether queries run as batch or as continuous queries; automatic asks whether every input is bounded, which \
+             all are. It has no effect: there are batch queries only.",
         ),
         define(
             "execution.exchange_mode",
@@ -175,7 +180,7 @@ fn planning() -> Vec<SettingDefinition> {
             "verify_hints",
             SettingKind::Switch,
             off,
-            "Whether the facts that hints state are checked at run time.",
+            "Whether the facts that hints state are checked at run time. It has no effect: hints state no facts.",
         ),
         define(
             "optimizer.statistics",
@@ -199,7 +204,8 @@ fn planning() -> Vec<SettingDefinition> {
             "time_zone",
             SettingKind::TimeZone,
             || SettingValue::Text("UTC".to_string()),
-            "Time zone in which zoned timestamps are read and shown: a name such as Europe/Berlin, or +02:00.",
+            "Time zone in which zoned timestamps are read, become text and are shown: a name such as Europe/Berlin, or \
+             +02:00. The formats csv, tsv, json, jsonl and insert show UTC.",
         ),
     ]
 }

@@ -227,9 +227,20 @@ fn find(name: &str) -> Result<&'static SettingDefinition> {
     let name = if name.eq_ignore_ascii_case("timezone") { "time_zone" } else { name };
     all.iter().find(|d| d.name.eq_ignore_ascii_case(name)).ok_or_else(|| {
         let hint = suggest::did_you_mean(name, all.iter().map(|d| d.name.as_str()))
+            .or_else(|| without_prefix(name))
             .or_else(|| Some("SHOW ALL lists all settings.".to_string()));
         Error::setting(Report::new(format!("unknown setting \"{name}\"")).with_hint(hint))
     })
+}
+
+/// A suggestion for who leaves away, or misspells, what stands before the last point of a setting's name.
+fn without_prefix(name: &str) -> Option<String> {
+    let last = |name: &'static str| name.rsplit('.').next().unwrap_or(name);
+    let wanted = name.rsplit('.').next().unwrap_or(name);
+    let names = || definitions().iter().map(|definition| definition.name.as_str());
+    let nearest = suggest::nearest(wanted, names().map(last)).into_iter().next()?;
+    let full = names().find(|name| last(name) == nearest)?;
+    Some(format!("did you mean \"{full}\"?"))
 }
 
 #[cfg(test)]
@@ -287,6 +298,14 @@ mod tests {
             error.to_string(),
             "unknown setting \"treads\"\nHINT: did you mean \"threads\"?"
         );
+        for (wrong, right) in [
+            ("hash_join", "optimizer.hash_join"),
+            ("optimiser.hash_joim", "optimizer.hash_join"),
+            ("runtime_mode", "execution.runtime_mode"),
+        ] {
+            let error = Settings::default().set(wrong, "1").unwrap_err();
+            assert_eq!(error.hint(), Some(format!("did you mean \"{right}\"?").as_str()));
+        }
         assert!(
             Settings::default()
                 .get("no_such_thing_at_all")

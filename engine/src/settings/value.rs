@@ -2,7 +2,8 @@
 //!
 //! Invariant: what [`SettingValue`] displays is read back by [`SettingKind::parse`] as the same value.
 
-use std::fmt;
+use std::path::Path;
+use std::{fmt, fs, io};
 
 use arrow::array::timezone::Tz;
 
@@ -32,8 +33,8 @@ pub enum SettingKind {
     Switch,
     /// One of these words.
     Choice(&'static [&'static str]),
-    /// Any text.
-    Text,
+    /// A directory that can be written to: it exists, or it can be made.
+    Directory,
     /// The name of a time zone, or an offset such as `+02:00`.
     TimeZone,
 }
@@ -51,7 +52,7 @@ pub enum SettingValue {
     Switch(bool),
     /// See [`SettingKind::Choice`].
     Choice(&'static str),
-    /// See [`SettingKind::Text`] and [`SettingKind::TimeZone`].
+    /// See [`SettingKind::Directory`] and [`SettingKind::TimeZone`].
     Text(String),
 }
 
@@ -59,7 +60,8 @@ pub enum SettingValue {
 const BYTE_UNITS: [(&str, u32); 5] = [("TB", 40), ("GB", 30), ("MB", 20), ("KB", 10), ("B", 0)];
 
 /// Units of time in microseconds, the greatest first; the first name of a unit is the one that is shown.
-const TIME_UNITS: [(&[&str], i64); 6] = [
+const TIME_UNITS: [(&[&str], i64); 7] = [
+    (&["w", "week", "weeks"], 604_800_000_000),
     (&["d", "day", "days"], 86_400_000_000),
     (&["h", "hour", "hours"], 3_600_000_000),
     (&["min", "m", "minute", "minutes"], 60_000_000),
@@ -86,15 +88,20 @@ impl SettingKind {
             SettingKind::Choice(words) => {
                 words.iter().find(|w| w.eq_ignore_ascii_case(text)).map(|w| SettingValue::Choice(w))
             }
-            SettingKind::Text => Some(SettingValue::Text(text.to_string())),
-            SettingKind::TimeZone => {
-                is_time_zone(text).then(|| SettingValue::Text(text.to_string()))
+            SettingKind::Directory => {
+                let checked = check_directory(Path::new(text));
+                checked.map_err(|reason| self.refused(key, text, Some(reason)))?;
+                Some(SettingValue::Text(text.to_string()))
             }
+            SettingKind::TimeZone => time_zone(text).map(SettingValue::Text),
         };
-        value.ok_or_else(|| {
-            let report = Report::new(format!("invalid value for the setting {key}: \"{text}\""));
-            Error::setting(report.with_hint(self.expectation()))
-        })
+        value.ok_or_else(|| self.refused(key, text, None))
+    }
+
+    fn refused(self, key: &str, text: &str, reason: Option<String>) -> Error {
+        let report = Report::new(format!("invalid value for the setting {key}: \"{text}\""));
+        let report = Report { detail: reason, ..report };
+        Error::setting(report.with_hint(self.expectation()))
     }
 
     /// What the setting takes, as a sentence.
@@ -110,15 +117,20 @@ impl SettingKind {
                 "It takes a size of at least {}, such as 512MB (1 MB is 2^20 bytes), or unlimited.",
                 SettingValue::Bytes(Some(min))
             ),
-            SettingKind::Duration { minus_one: true } => {
-                "It takes a time of at least 0 such as 100 ms, or -1.".to_string()
-            }
-            SettingKind::Duration { minus_one: false } => {
-                "It takes a time of at least 0 such as 100 ms.".to_string()
+            SettingKind::Duration { minus_one } => {
+                let units: Vec<&str> = TIME_UNITS.iter().map(|(names, _)| names[0]).collect();
+                let or = if minus_one { ", or -1" } else { "" };
+                format!(
+                    "It takes a time of at least 0 such as 100 ms{or}; the units are {}.",
+                    units.join(", ")
+                )
             }
             SettingKind::Switch => "It takes on or off.".to_string(),
             SettingKind::Choice(words) => format!("It takes one of: {}.", words.join(", ")),
-            SettingKind::Text => "It takes text.".to_string(),
+            SettingKind::Directory => {
+                "It takes a directory that exists and can be written to, or an absolute path whose last part is to be made."
+                    .to_string()
+            }
             SettingKind::TimeZone => {
                 "It takes the name of a time zone such as Europe/Berlin, or an offset such as +02:00."
                     .to_string()
@@ -127,8 +139,39 @@ impl SettingKind {
     }
 }
 
-fn is_time_zone(text: &str) -> bool {
-    text.eq_ignore_ascii_case("utc") || text.parse::<Tz>().is_ok()
+/// The time zone of a name in any letter case, as the list of zones spells it: `Europe/Berlin`, `America/Port_of_Spain`,
+/// `UTC`.
+fn time_zone(text: &str) -> Option<String> {
+    let mut capitalised = String::with_capacity(text.len());
+    for word in text.split_inclusive(['/', '_', '-']) {
+        match word {
+            "of_" | "es_" | "au_" | "OF_" | "ES_" | "AU_" => {
+                capitalised.push_str(&word.to_ascii_lowercase());
+            }
+            word => {
+                let mut chars = word.chars();
+                capitalised.extend(chars.next().map(|c| c.to_ascii_uppercase()));
+                capitalised.extend(chars.map(|c| c.to_ascii_lowercase()));
+            }
+        }
+    }
+    let spellings = [text.to_string(), capitalised, text.to_ascii_uppercase()];
+    spellings.into_iter().find(|name| name.parse::<Tz>().is_ok())
+}
+
+/// Why a directory cannot be written to; one that is missing is made, if it has an absolute path and a parent.
+fn check_directory(path: &Path) -> Result<(), String> {
+    let made = match path.try_exists() {
+        Ok(true) => Ok(()),
+        Ok(false) if path.is_absolute() => fs::create_dir(path),
+        Ok(false) => return Err("There is no such directory.".to_string()),
+        Err(error) => Err(error),
+    };
+    made.and_then(|()| match path.is_dir() {
+        true => tempfile::tempfile_in(path).map(|_| ()),
+        false => Err(io::ErrorKind::NotADirectory.into()),
+    })
+    .map_err(|error| format!("A file cannot be made there: {error}."))
 }
 
 fn parse_switch(text: &str) -> Option<bool> {
@@ -261,9 +304,17 @@ mod tests {
         assert_eq!(shown(TIME, "1.5 min").as_deref(), Some("90 s"));
         assert_eq!(shown(TIME, "0").as_deref(), Some("0"));
         assert_eq!(shown(TIME, "-1").as_deref(), Some("-1"));
+        assert_eq!(shown(TIME, "1 week").as_deref(), Some("1 w"));
         for bad in ["-2", "-1 us", "-1 ms", "ms", "5 parsecs", ""] {
             assert_eq!(shown(TIME, bad), None, "{bad}");
         }
+        let error = TIME.parse("k", "5 parsecs").unwrap_err();
+        assert_eq!(
+            error.hint(),
+            Some(
+                "It takes a time of at least 0 such as 100 ms, or -1; the units are w, d, h, min, s, ms, us."
+            )
+        );
         assert!(SettingKind::Duration { minus_one: false }.parse("k", "-1").is_err());
     }
 
@@ -272,10 +323,33 @@ mod tests {
         assert!(SettingKind::TimeZone.parse("k", "Europe/Berlin").is_ok());
         assert!(SettingKind::TimeZone.parse("k", "+02:00").is_ok());
         assert!(SettingKind::TimeZone.parse("k", "Bogus/Zone").is_err());
+        for (text, name) in [
+            ("europe/berlin", "Europe/Berlin"),
+            ("AMERICA/PORT_OF_SPAIN", "America/Port_of_Spain"),
+            ("utc", "UTC"),
+        ] {
+            assert_eq!(shown(SettingKind::TimeZone, text).as_deref(), Some(name));
+        }
         let memory = SettingKind::Bytes { min: 1 << 20 };
         assert!(memory.parse("k", "1MB").is_ok() && memory.parse("k", "unlimited").is_ok());
         let error = memory.parse("k", "0").unwrap_err();
         assert!(error.hint().is_some_and(|hint| hint.contains("at least 1MB")), "{error}");
+    }
+
+    #[test]
+    fn directories_can_be_written_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+        let set = |text: &str| SettingKind::Directory.parse("k", text);
+        assert_eq!(set(&path("")).unwrap(), SettingValue::Text(path("")));
+        assert!(set(&path("made")).is_ok() && folder.path().join("made").is_dir());
+        fs::write(folder.path().join("file"), "").unwrap();
+        for bad in [&path("file"), &path("file/x"), &path("no/such"), "", "5", "no/such"] {
+            assert!(
+                set(bad).unwrap_err().to_string().contains("HINT: It takes a directory"),
+                "{bad}"
+            );
+        }
     }
 
     #[test]

@@ -2,19 +2,26 @@
 
 use std::ffi::OsString;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches, Parser};
 
 use super::format::FormatName;
 
 /// Thalweg: SQL over files and streams.
 #[derive(Debug, Parser)]
-#[command(name = "thalweg", version, disable_help_subcommand = true)]
+#[command(name = "thalweg", version, disable_help_subcommand = true, args_override_self = true)]
 struct Flags {
     /// Do not read the start-up file ~/.thalwegrc
     #[arg(long)]
     no_rc: bool,
     /// How results are printed
-    #[arg(long, value_name = "FMT", value_parser = FormatName::from_name)]
+    #[arg(
+        long,
+        value_name = "FMT",
+        ignore_case = true,
+        value_parser = PossibleValuesParser::new(FormatName::names())
+            .try_map(|name| FormatName::from_name(&name))
+    )]
     format: Option<FormatName>,
     /// Run statements and end; may be repeated
     #[arg(short = 'c', long = "command", value_name = "SQL", action = ArgAction::Append, allow_hyphen_values = true)]
@@ -150,6 +157,16 @@ mod tests {
     }
 
     #[test]
+    fn of_what_is_given_twice_the_last_holds() {
+        let twice = ["--no-rc", "--threads", "1", "--no-rc", "--threads", "2", "--format", "csv"];
+        let arguments = parse(&[&twice[..], &["--format", "TSV"]].concat()).unwrap();
+        assert_eq!(arguments.settings, [("threads".to_string(), "2".to_string())]);
+        assert_eq!(arguments.format, Some(FormatName::Tsv));
+        let both = parse(&["-c", "SELECT 1", "-c", "SELECT 2"]).unwrap();
+        assert_eq!(both.inputs.len(), 2);
+    }
+
+    #[test]
     fn wrong_usage_begins_like_every_error() {
         for wrong in
             [&["--format", "xml"][..], &["--nope"], &["-c"], &["--set", "threads"], &["stray"]]
@@ -165,6 +182,9 @@ mod tests {
     fn help_and_version_are_answers() {
         assert!(
             matches!(parse(&["--help"]), Err(Refusal::Answer(text)) if text.contains("--memory-limit"))
+        );
+        assert!(
+            matches!(parse(&["--help"]), Err(Refusal::Answer(text)) if text.contains("jsonl, markdown"))
         );
         assert!(matches!(parse(&["--version"]), Err(Refusal::Answer(_))));
     }

@@ -10,7 +10,7 @@ use crate::error::{Error, Report, Result};
 pub enum DotCommand {
     /// Whether each statement's time is printed.
     Timer(bool),
-    /// How results are printed; the table is the one that the insert format names.
+    /// How results are printed; the table is the one that the insert format names, with its quotes.
     Mode(FormatName, Option<String>),
     /// Prints text.
     Print(String),
@@ -75,7 +75,8 @@ impl DotCommand {
             "quit" | "exit" if rest.is_empty() => DotCommand::Quit,
             "tables" | "quit" | "exit" => return Err(usage(&name)),
             _ => {
-                let hint = suggest::did_you_mean(&name, COMMANDS.iter().map(|(name, _, _)| *name));
+                let known = COMMANDS.iter().filter_map(|(_, form, _)| form.split(' ').next());
+                let hint = suggest::did_you_mean(&format!(".{name}"), known);
                 let hint = hint.unwrap_or_else(|| ".help lists all commands.".to_string());
                 return Err(failure(format!("unknown command \".{name}\""), hint));
             }
@@ -95,7 +96,11 @@ fn failure(message: String, hint: String) -> Error {
 
 fn usage(name: &str) -> Error {
     let form = COMMANDS.iter().find(|(known, _, _)| *known == name).map_or("", |(_, form, _)| form);
-    failure(format!("wrong arguments for .{name}"), format!("Write {form}."))
+    let formats = match name {
+        "mode" => format!(" The formats are {}.", FormatName::names().join(", ")),
+        _ => String::new(),
+    };
+    failure(format!("wrong arguments for .{name}"), format!("Write {form}.{formats}"))
 }
 
 fn switch(name: &str, text: &str) -> Result<bool> {
@@ -108,7 +113,10 @@ fn switch(name: &str, text: &str) -> Result<bool> {
 
 fn mode(rest: &str) -> Result<DotCommand> {
     let (format, table) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-    let table = (!table.trim().is_empty()).then(|| unquoted(table.trim()).to_string());
+    let table = (!table.trim().is_empty()).then(|| table.trim().to_string());
+    if format.is_empty() {
+        return Err(usage("mode"));
+    }
     let format = FormatName::from_name(format).map_err(Error::statement)?;
     if table.is_some() && format != FormatName::Insert {
         return Err(usage("mode"));
@@ -150,10 +158,17 @@ mod tests {
     #[test]
     fn wrong_commands_are_explained() {
         let hint = |line: &str| DotCommand::parse(line).unwrap_err().hint().map(str::to_string);
-        assert_eq!(hint("tmer on").as_deref(), Some("did you mean \"timer\"?"));
+        assert_eq!(hint("tmer on").as_deref(), Some("did you mean \".timer\"?"));
+        assert_eq!(hint("tabels").as_deref(), Some("did you mean \".tables\"?"));
         assert_eq!(hint("timer").as_deref(), Some("Write .timer on|off."));
         assert_eq!(hint("read").as_deref(), Some("Write .read FILE."));
-        assert_eq!(hint("mode csv t").as_deref(), Some("Write .mode FORMAT [TABLE]."));
+        for wrong in ["mode", "mode csv t"] {
+            assert!(
+                hint(wrong)
+                    .unwrap()
+                    .starts_with("Write .mode FORMAT [TABLE]. The formats are table,")
+            );
+        }
         assert!(
             DotCommand::parse("mode xml")
                 .unwrap_err()

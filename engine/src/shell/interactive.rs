@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 use std::env;
-use std::fs;
-use std::path::PathBuf;
+use std::fs::{self, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 
 use reedline::{
     FileBackedHistory, Prompt, PromptEditMode, PromptHistorySearch, PromptHistorySearchStatus,
@@ -12,7 +14,7 @@ use reedline::{
 
 use super::output::to_stderr;
 use super::runner::{Flow, Runner};
-use super::splitter::Splitter;
+use super::splitter::{Command, Piece, Splitter};
 
 /// Entries that the history keeps.
 const HISTORY_ENTRIES: usize = 10_000;
@@ -42,7 +44,34 @@ pub fn run(runner: &mut Runner) {
     }
 }
 
+/// What people type who look for help or the way out, and the commands that they mean.
+const WORDS: [(&str, &str); 6] = [
+    ("quit", "quit"),
+    ("exit", "quit"),
+    ("\\q", "quit"),
+    ("help", "help"),
+    ("\\?", "help"),
+    ("?", "help"),
+];
+
+/// The dot command that an entry of one word means.
+fn command_of_word(text: &str) -> Option<&'static str> {
+    let word = text.trim().trim_end_matches(';').trim_end();
+    let known = WORDS.iter().find(|(known, _)| known.eq_ignore_ascii_case(word));
+    known.map(|(_, command)| *command)
+}
+
+/// Whether the last line of an entry that is not complete asks for the way out.
+fn gives_up(text: &str) -> bool {
+    let line = text.trim_end().lines().next_back().unwrap_or_default().trim();
+    matches!(line.trim_end_matches(';'), ".quit" | ".exit" | "\\q")
+}
+
 fn run_entry(runner: &mut Runner, text: &str) -> Flow {
+    let word = command_of_word(text).or_else(|| gives_up(text).then_some("quit"));
+    if let Some(command) = word.filter(|_| command_of_word(text).is_some() || is_pending(text)) {
+        return runner.run_piece(Piece { command: Command::Dot(command.to_string()), line: 1 });
+    }
     let mut splitter = Splitter::default();
     splitter.push(text);
     splitter.push("\n");
@@ -57,14 +86,25 @@ fn run_entry(runner: &mut Runner, text: &str) -> Flow {
 fn editor() -> Reedline {
     let editor = Reedline::create().with_validator(Box::new(StatementValidator));
     let Some(path) = history_path() else { return editor };
-    if let Some(folder) = path.parent()
-        && fs::create_dir_all(folder).is_err()
-    {
+    if keep_private(&path).is_err() {
         return editor;
     }
     match FileBackedHistory::with_file(HISTORY_ENTRIES, path) {
         Ok(history) => editor.with_history(Box::new(history)),
         Err(_) => editor,
+    }
+}
+
+/// Makes sure that the history is there, and that its owner alone may read it: statements may hold anything.
+fn keep_private(path: &Path) -> io::Result<()> {
+    const OWNER_ONLY: u32 = 0o600;
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let file = OpenOptions::new().append(true).create(true).mode(OWNER_ONLY).open(path)?;
+    match file.metadata()?.permissions().mode() & 0o077 {
+        0 => Ok(()),
+        _ => file.set_permissions(Permissions::from_mode(OWNER_ONLY)),
     }
 }
 
@@ -77,16 +117,22 @@ fn history_path() -> Option<PathBuf> {
     Some(state.join("thalweg").join("history"))
 }
 
+/// Whether the last statement of an entry is not complete.
+fn is_pending(text: &str) -> bool {
+    let mut splitter = Splitter::default();
+    splitter.push(text);
+    splitter.push("\n");
+    while splitter.next_piece().is_some() {}
+    splitter.is_pending()
+}
+
 /// Enter ends an entry when every statement in it is complete.
 struct StatementValidator;
 
 impl Validator for StatementValidator {
     fn validate(&self, text: &str) -> ValidationResult {
-        let mut splitter = Splitter::default();
-        splitter.push(text);
-        splitter.push("\n");
-        while splitter.next_piece().is_some() {}
-        if splitter.is_pending() {
+        let ends = command_of_word(text).is_some() || gives_up(text);
+        if !ends && is_pending(text) {
             ValidationResult::Incomplete
         } else {
             ValidationResult::Complete
@@ -139,5 +185,32 @@ mod tests {
         assert!(!complete("SELECT 1"));
         assert!(!complete("SELECT ';"));
         assert!(!complete("SELECT 1; SELECT"));
+    }
+
+    #[test]
+    fn the_way_out_is_found() {
+        for word in
+            ["quit", "EXIT", "exit;", "\\q", "help", "?", "SELECT 1\n.exit", "SELECT '\n\\q"]
+        {
+            assert!(complete(word), "{word}");
+        }
+        assert_eq!(command_of_word(" Quit ; "), Some("quit"));
+        assert_eq!(command_of_word("quit now"), None);
+        assert!(!complete("SELECT exit"));
+        assert!(gives_up("SELECT 1\n .quit \n") && !gives_up(".quit\nSELECT 1"));
+    }
+
+    #[test]
+    fn the_history_is_its_owners() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state").join("history");
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        keep_private(&path).unwrap();
+        assert_eq!(mode(&path), 0o600);
+        fs::write(&path, "SELECT 1").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        keep_private(&path).unwrap();
+        assert_eq!(mode(&path), 0o600);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "SELECT 1");
     }
 }

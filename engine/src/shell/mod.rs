@@ -84,6 +84,8 @@ fn run_rc(runner: &mut Runner) {
     let path = PathBuf::from(home).join(".thalwegrc");
     if path.is_file() {
         runner.run_file(&path.to_string_lossy());
+        // There it ends the file only.
+        runner.take_quit();
     }
 }
 
@@ -97,14 +99,12 @@ fn run_inputs(runner: &mut Runner, inputs: &[Input], interrupts: &Interrupts) ->
         return ExitCode::SUCCESS;
     }
     if inputs.is_empty() {
-        runner.run_lines(io::stdin().lock(), "standard input");
+        runner.run_standard_input();
     }
     for input in inputs {
         let flow = match input {
             Input::Text(text) => runner.run_text(text),
-            Input::File(path) if path == "-" => {
-                runner.run_lines(io::stdin().lock(), "standard input")
-            }
+            Input::File(path) if path == "-" => runner.run_standard_input(),
             Input::File(path) => runner.run_file(path),
         };
         if flow == Flow::Stop {

@@ -7,11 +7,11 @@ use futures::StreamExt;
 use futures::executor::block_on;
 
 use super::dot::{self, DotCommand};
-use super::format::{Display, FormatName, result_format};
+use super::format::{Display, FormatName, result_format, text_lines};
 use super::interrupt::Interrupts;
 use super::output::{Output, PrintError, to_stderr, to_stdout};
 use super::progress::ProgressLine;
-use super::splitter::{Piece, Splitter};
+use super::splitter::{Command, Piece, Splitter};
 use super::timer::Timer;
 use crate::error::{Error, Result};
 use crate::{Frame, Session};
@@ -45,6 +45,18 @@ pub struct Runner {
     closed: bool,
     quit: bool,
     read_depth: usize,
+    /// Whether a result has been printed where results go now.
+    printed: bool,
+    place: ScriptPlace,
+}
+
+/// Where the shell is.
+#[derive(Debug, Clone, Default)]
+struct ScriptPlace {
+    /// The script that is run, for errors; `None` on the command line and in the shell.
+    script: Option<String>,
+    /// The line on which the piece that is run begins.
+    line: u32,
 }
 
 /// A line of a script; the first may begin with a byte order mark, and may name the program that runs the script.
@@ -74,6 +86,8 @@ impl Runner {
             closed: false,
             quit: false,
             read_depth: 0,
+            printed: false,
+            place: ScriptPlace::default(),
         }
     }
 
@@ -107,21 +121,39 @@ impl Runner {
         self.quit || self.closed
     }
 
+    /// Takes back that `.quit` has been run.
+    pub fn take_quit(&mut self) {
+        self.quit = false;
+    }
+
     /// Runs a text.
     pub fn run_text(&mut self, text: &str) -> Flow {
-        self.run_lines(text.as_bytes(), "the command line")
+        self.run_lines(text.as_bytes(), None)
+    }
+
+    /// Runs standard input as a script.
+    pub fn run_standard_input(&mut self) -> Flow {
+        self.run_lines(std::io::stdin().lock(), Some("standard input".to_string()))
     }
 
     /// Runs a script file.
     pub fn run_file(&mut self, path: &str) -> Flow {
+        let name = format!("\"{path}\"");
         match File::open(path) {
-            Ok(file) => self.run_lines(BufReader::new(file), path),
-            Err(error) => self.fail(&Error::io(format!("cannot read \"{path}\""), &error)),
+            Ok(file) => self.run_lines(BufReader::new(file), Some(name)),
+            Err(error) => self.fail(Error::io(format!("cannot read {name}"), &error)),
         }
     }
 
-    /// Runs a script as it is read; `name` is for errors.
-    pub fn run_lines(&mut self, mut lines: impl BufRead, name: &str) -> Flow {
+    /// Runs a script as it is read; its name is for errors.
+    fn run_lines(&mut self, lines: impl BufRead, script: Option<String>) -> Flow {
+        let outer = std::mem::replace(&mut self.place, ScriptPlace { script, line: 0 });
+        let flow = self.run_pieces(lines);
+        self.place = outer;
+        flow
+    }
+
+    fn run_pieces(&mut self, mut lines: impl BufRead) -> Flow {
         let mut splitter = Splitter::default();
         let mut line = String::new();
         let mut first = true;
@@ -130,7 +162,12 @@ impl Runner {
             match lines.read_line(&mut line) {
                 Ok(0) => break,
                 Ok(_) => splitter.push(script_line(&line, std::mem::take(&mut first))),
-                Err(error) => return self.fail(&Error::io(format!("cannot read {name}"), &error)),
+                Err(error) => {
+                    let script = self.place.script.as_deref().unwrap_or("the command line");
+                    let error = Error::io(format!("cannot read {script}"), &error);
+                    self.place.line = 0;
+                    return self.fail(error);
+                }
             }
             while let Some(piece) = splitter.next_piece() {
                 if self.run_piece(piece) == Flow::Stop {
@@ -148,9 +185,10 @@ impl Runner {
 
     /// Runs a statement or a dot command.
     pub fn run_piece(&mut self, piece: Piece) -> Flow {
-        let done = match piece {
-            Piece::Statement(sql) => self.run_statements(&sql),
-            Piece::Dot(line) => match DotCommand::parse(&line) {
+        self.place.line = piece.line;
+        let done = match piece.command {
+            Command::Statement(sql) => self.run_statements(&sql),
+            Command::Dot(line) => match DotCommand::parse(&line) {
                 Ok(command) => self.run_command(command),
                 Err(error) => Err(error.into()),
             },
@@ -161,19 +199,32 @@ impl Runner {
                 self.closed = true;
                 Flow::Stop
             }
-            Err(PrintError::Failed(error)) => self.fail(&error),
+            Err(PrintError::Failed(error)) => self.fail(error),
         }
     }
 
     /// Reports a failure and tells whether the script goes on.
-    fn fail(&mut self, error: &Error) -> Flow {
+    fn fail(&mut self, error: Error) -> Flow {
         self.failed = true;
+        let error = error.from_line(self.place.line);
         // What the failed statement has printed comes first where both streams go to one place.
         if self.output.flush() == Err(PrintError::Closed) {
             self.closed = true;
         }
-        to_stderr(&format!("Error: {error}"));
+        to_stderr(&format!("Error: {error}{}", self.place_of(&error)));
         if self.bail || self.interrupted || self.closed { Flow::Stop } else { Flow::Continue }
+    }
+
+    /// The line of a script on which it has failed, on a line of its own.
+    fn place_of(&self, error: &Error) -> String {
+        let ScriptPlace { script, line } = &self.place;
+        let line = error.report().and_then(|report| report.line()).unwrap_or(*line);
+        match script {
+            Some(script) if line > 0 && !error.is_cancelled() => {
+                format!("\nAT: line {line} of {script}")
+            }
+            _ => String::new(),
+        }
     }
 
     fn run_statements(&mut self, sql: &str) -> Result<Flow, PrintError> {
@@ -213,8 +264,13 @@ impl Runner {
         let display = Display {
             width: self.output.terminal_width(),
             insert_table: self.insert_table.clone(),
+            zone: self.session.settings_now().time_zone(),
+            follows: self.printed,
         };
-        let mut format = result_format(self.format, &display);
+        let mut format = match frame.is_text() && self.format == FormatName::Table {
+            true => text_lines(),
+            false => result_format(self.format, &display),
+        };
         let schema = frame.schema().clone();
         let mut stream = frame.stream()?;
         let mut progress = stream.progress_handle().and_then(ProgressLine::show);
@@ -226,11 +282,13 @@ impl Runner {
                 // The progress line must not stand between rows.
                 progress = None;
                 self.output.write(&bytes)?;
+                self.printed = true;
                 bytes.clear();
             }
         }
         drop(progress);
         format.end(&mut bytes)?;
+        self.printed |= !bytes.is_empty();
         self.output.write(&bytes)
     }
 
@@ -251,9 +309,19 @@ impl Runner {
                 self.format = format;
                 self.insert_table = table.unwrap_or_else(|| "table".to_string());
             }
-            DotCommand::Print(text) => self.print_line(&text)?,
+            DotCommand::Print(text) => {
+                // What has been written to a file is visible before whoever reads the text looks for it.
+                self.output.flush()?;
+                let line = format!("{text}\n");
+                to_stdout(|stdout| {
+                    stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush())
+                })?;
+            }
             DotCommand::Read(path) => return self.read(&path),
-            DotCommand::Output(path) => self.output.redirect(path.as_deref())?,
+            DotCommand::Output(path) => {
+                self.output.redirect(path.as_deref())?;
+                self.printed = false;
+            }
             DotCommand::Tables => {
                 let names = self.session.table_names();
                 self.print_lines(&names)?;

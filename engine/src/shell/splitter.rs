@@ -6,10 +6,19 @@
 
 use std::mem;
 
-/// A piece of a script.
+/// A piece of a script, and the line on which it begins; lines count from 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Piece {
-    /// One statement, without the `;` that ends it; never blank and never only a comment.
+pub struct Piece {
+    /// What is to be run.
+    pub command: Command,
+    /// The line of its first character.
+    pub line: u32,
+}
+
+/// What a script tells to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Command {
+    /// One statement, without comments in front and the `;` that ends it; never blank, and no mere comment.
     Statement(String),
     /// A dot command: its line without the dot.
     Dot(String),
@@ -39,11 +48,22 @@ pub struct Splitter {
     state: State,
     /// Whether something other than blanks and comments was seen since the last statement.
     begun: bool,
+    /// Where in `text` it was seen.
+    start: usize,
+    /// Lines that end before `text`.
+    lines: u32,
 }
 
 impl Default for Splitter {
     fn default() -> Self {
-        Splitter { text: String::new(), scanned: 0, state: State::Plain, begun: false }
+        Splitter {
+            text: String::new(),
+            scanned: 0,
+            state: State::Plain,
+            begun: false,
+            start: 0,
+            lines: 0,
+        }
     }
 }
 
@@ -67,8 +87,9 @@ impl Splitter {
         let rest = mem::take(&mut self.text);
         // A comment without its end is no statement; whoever reads it says so.
         let begun = self.is_pending();
+        let statement = begun.then(|| self.statement(&rest));
         *self = Splitter::default();
-        begun.then(|| Piece::Statement(rest.trim().to_string()))
+        statement
     }
 
     /// Whether a statement, string or comment has been begun and not ended.
@@ -100,21 +121,30 @@ impl Splitter {
                 (b'-', Some(b'-')) => self.enter(State::LineComment, 2),
                 (b'/', Some(b'*')) => self.enter(State::BlockComment { depth: 1 }, 2),
                 (b'$', _) => {
-                    self.begun = true;
+                    self.begin();
                     self.enter_dollar_quote();
                 }
                 (b'\'' | b'"' | b'`', _) => {
-                    self.begun = true;
+                    self.begin();
                     let escapes = byte == b'\'' && self.after_escape_prefix();
                     self.enter(State::Quoted { quote: byte, escapes }, 1);
                 }
                 _ => {
-                    self.begun |= !byte.is_ascii_whitespace();
+                    if !byte.is_ascii_whitespace() {
+                        self.begin();
+                    }
                     self.scanned += 1;
                 }
             }
         }
         None
+    }
+
+    /// Something that is no comment stands at the scan's place.
+    fn begin(&mut self) {
+        if !self.begun {
+            (self.begun, self.start) = (true, self.scanned);
+        }
     }
 
     fn enter(&mut self, state: State, bytes: usize) {
@@ -229,7 +259,16 @@ impl Splitter {
         statement.pop();
         self.scanned = 0;
         let begun = mem::take(&mut self.begun);
-        begun.then(|| Piece::Statement(statement.trim().to_string()))
+        let piece = begun.then(|| self.statement(&statement));
+        self.lines += line_ends(&statement);
+        piece
+    }
+
+    /// The statement in a text that stands where the splitter's text began; comments in front are left out.
+    fn statement(&mut self, text: &str) -> Piece {
+        let (before, statement) = text.split_at(mem::take(&mut self.start));
+        let command = Command::Statement(statement.trim().to_string());
+        Piece { command, line: 1 + self.lines + line_ends(before) }
     }
 
     /// At a dot where a statement could begin: the rest of its line.
@@ -239,11 +278,17 @@ impl Splitter {
             None if last => self.text.len(),
             None => return None,
         };
-        let command = self.text[self.scanned + 1..end].trim().to_string();
+        let command = Command::Dot(self.text[self.scanned + 1..end].trim().to_string());
+        let line = 1 + self.lines + line_ends(&self.text[..self.scanned]);
+        self.lines += line_ends(&self.text[..end]);
         self.text.drain(..end);
         self.scanned = 0;
-        Some(Piece::Dot(command))
+        Some(Piece { command, line })
     }
+}
+
+fn line_ends(text: &str) -> u32 {
+    text.bytes().filter(|byte| *byte == b'\n').count() as u32
 }
 
 fn is_name_byte(byte: u8) -> bool {
@@ -278,9 +323,9 @@ mod tests {
     fn statements(script: &str) -> Vec<String> {
         let pieces = split(script).into_iter();
         pieces
-            .map(|piece| match piece {
-                Piece::Statement(sql) => sql,
-                Piece::Dot(command) => format!("DOT {command}"),
+            .map(|piece| match piece.command {
+                Command::Statement(sql) => sql,
+                Command::Dot(command) => format!("DOT {command}"),
             })
             .collect()
     }
@@ -314,10 +359,7 @@ mod tests {
     #[test]
     fn comments_hide_semicolons_and_are_no_statement() {
         assert_eq!(statements("SELECT 1 -- a; b\n, 2; -- end;\n"), ["SELECT 1 -- a; b\n, 2"]);
-        assert_eq!(
-            statements("/* a; /* b; */ c; */ SELECT 1; /* ; */"),
-            ["/* a; /* b; */ c; */ SELECT 1"]
-        );
+        assert_eq!(statements("/* a; /* b; */ c; */ SELECT 1; /* ; */"), ["SELECT 1"]);
         assert_eq!(statements("/* a\n;\n*/\n-- x\n;SELECT 1 - -1 / 2"), ["SELECT 1 - -1 / 2"]);
     }
 
@@ -349,6 +391,14 @@ mod tests {
         assert_eq!(statements("SELECT $x$ a;"), ["SELECT $x$ a;"]);
         assert_eq!(statements("SELECT E'\\"), ["SELECT E'\\"]);
         assert_eq!(statements("/* SELECT 1;"), ["/* SELECT 1;"]);
+    }
+
+    #[test]
+    fn pieces_know_their_lines() {
+        let script =
+            "SELECT 1; -- a\n\n-- b\nSELECT\n2;\n.timer on\n\n  .print x\nSELECT 3; SELECT 4";
+        let lines: Vec<u32> = split(script).into_iter().map(|piece| piece.line).collect();
+        assert_eq!(lines, [1, 4, 6, 8, 9, 9]);
     }
 
     #[test]

@@ -17,15 +17,19 @@ use crate::{intervals, time_text};
 /// The zone in which points in time are kept.
 pub(super) const UTC: &str = "UTC";
 
-/// Timestamps, intervals and durations in the form in which results show them.
+/// Timestamps, intervals and durations in the form in which results show them; points in time are shown in the zone of
+/// their type.
 pub(super) fn text(values: &ArrayRef) -> Result<ArrayRef> {
     match values.data_type() {
-        DataType::Timestamp(unit, zone) => {
+        DataType::Timestamp(unit, zone_name) => {
             let ticks = cast(values, &DataType::Int64)?;
-            let (per_second, zoned) = (per_second(*unit), zone.is_some());
+            let per_second = per_second(*unit);
+            let zone = zone_name.as_deref().map(zone).transpose()?;
             let ticks = ticks.as_primitive::<Int64Type>().iter();
             Ok(texts(ticks, |ticks, out| {
-                time_text::write_timestamp(ticks, per_second, zoned, out);
+                let offset =
+                    zone.as_ref().map(|zone| offset_at(ticks.div_euclid(per_second), zone));
+                time_text::write_timestamp(ticks, per_second, offset, out);
             }))
         }
         DataType::Interval(_) => {
@@ -105,6 +109,24 @@ fn zone(name: &str) -> Result<Tz> {
     }
 }
 
+/// Seconds by which clocks of a zone are before UTC at a point in time, in seconds since 1970; none where the calendar
+/// of zones ends.
+fn offset_at(seconds: i64, zone: &Tz) -> i32 {
+    let utc = DateTime::from_timestamp_secs(seconds).map(|utc| utc.naive_utc());
+    utc.map_or(0, |utc| zone.offset_from_utc_datetime(&utc).fix().local_minus_utc())
+}
+
+/// Points in time of any zone as texts that show them in one.
+pub fn zoned_text(values: &ArrayRef, zone: &str) -> Result<ArrayRef> {
+    match values.data_type() {
+        // Only the label of the zone changes.
+        DataType::Timestamp(unit, Some(_)) => {
+            text(&cast(values, &DataType::Timestamp(*unit, Some(zone.into())))?)
+        }
+        _ => text(values),
+    }
+}
+
 fn offset_us(offset: &impl Offset) -> i64 {
     i64::from(offset.fix().local_minus_utc()) * 1_000_000
 }
@@ -149,6 +171,14 @@ mod tests {
         assert_eq!(instant(micros("2026-10-25 02:30"), &berlin), Some(micros("2026-10-25 01:30")));
         assert_eq!(instant(micros("2026-03-29 02:30"), &berlin), Some(micros("2026-03-29 01:30")));
         assert!(zone("Bogus/Zone").is_err());
+        let times: ArrayRef = Arc::new(
+            TimestampMicrosecondArray::from(vec![micros("2026-07-01 00:00"), i64::MAX, i64::MIN])
+                .with_timezone(UTC),
+        );
+        let texts = zoned_text(&times, "Asia/Kolkata").unwrap();
+        let texts = texts.as_string_view();
+        assert_eq!(texts.value(0), "2026-07-01 05:30:00+05:30");
+        assert_eq!(texts.value(1), "294247-01-10 04:00:54.775807+00");
         assert!(zone("+05:30").is_ok());
     }
 }

@@ -22,6 +22,7 @@ use datafusion_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
+pub use instants::zoned_text;
 pub(crate) use intervals::IntervalPlanner;
 pub use texts::limit_results;
 

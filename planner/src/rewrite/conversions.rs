@@ -1,8 +1,11 @@
 //! Casts and comparisons whose outcome PostgreSQL decides otherwise than the library.
 //!
 //! Numbers with fractions are rounded when they become integers, not cut; timestamps and intervals become the text
-//! that results show; intervals are compared by their length. Invariant: runs behind the library's coercion, so that
+//! that results show; points in time become local times of the session's zone, whatever zone a file wrote them in;
+//! intervals are compared by their length. Invariant: runs behind the library's coercion, so that
 //! casts which it put in are seen too, and changes no column's name or type.
+
+use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion_common::config::ConfigOptions;
@@ -11,7 +14,7 @@ use datafusion_common::{DFSchema, Result};
 use datafusion_expr::expr::{Between, Case, Cast, InList, TryCast};
 use datafusion_expr::expr_rewriter::NamePreserver;
 use datafusion_expr::utils::merge_schema;
-use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
+use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, cast, lit};
 use datafusion_optimizer::AnalyzerRule;
 
 use crate::conversions::Conversion;
@@ -25,12 +28,13 @@ impl AnalyzerRule for Conversions {
         "conversions"
     }
 
-    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        Ok(plan.transform_up_with_subqueries(convert_node)?.data)
+    fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
+        let zone: Arc<str> = config.execution.time_zone.as_deref().unwrap_or("UTC").into();
+        Ok(plan.transform_up_with_subqueries(|node| convert_node(node, &zone))?.data)
     }
 }
 
-fn convert_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+fn convert_node(plan: LogicalPlan, zone: &Arc<str>) -> Result<Transformed<LogicalPlan>> {
     let schema = match &plan {
         LogicalPlan::TableScan(scan) => scan.projected_schema.as_ref().clone(),
         other => merge_schema(&other.inputs()),
@@ -38,15 +42,15 @@ fn convert_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let names = NamePreserver::new(&plan);
     plan.map_expressions(|expr| {
         let name = names.save(&expr);
-        let converted = expr.transform_up(|e| Ok(convert(e, &schema)))?;
+        let converted = expr.transform_up(|e| Ok(convert(e, &schema, zone)))?;
         Ok(converted.update_data(|e| name.restore(e)))
     })
 }
 
-fn convert(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
+fn convert(expr: Expr, schema: &DFSchema, zone: &Arc<str>) -> Transformed<Expr> {
     match expr {
         Expr::Cast(Cast { expr, field }) => {
-            let (expr, changed) = converted(*expr, field.data_type(), schema);
+            let (expr, changed) = converted(*expr, field.data_type(), schema, zone);
             let same = changed && type_of(&expr, schema).as_ref() == Some(field.data_type());
             let expr = if same { expr } else { Expr::Cast(Cast { expr: Box::new(expr), field }) };
             Transformed::new_transformed(expr, changed)
@@ -55,7 +59,7 @@ fn convert(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
             // A text that is no interval is NULL there: the library's cast knows that.
             let (expr, changed) = match field.data_type() {
                 DataType::Interval(_) => (*expr, false),
-                to => converted(*expr, to, schema),
+                to => converted(*expr, to, schema, zone),
             };
             let cast = Expr::TryCast(TryCast { expr: Box::new(expr), field });
             Transformed::new_transformed(cast, changed)
@@ -121,9 +125,23 @@ fn by_length(left: Expr, right: Expr, schema: &DFSchema) -> (Expr, Expr, bool) {
     }
 }
 
+/// Whether points in time look different as values of a type in different zones.
+fn is_local(to: &DataType) -> bool {
+    to.is_string()
+        || matches!(to, DataType::Date32 | DataType::Date64 | DataType::Timestamp(_, None))
+        || matches!(to, DataType::Time32(_) | DataType::Time64(_))
+}
+
 /// What is to be cast to a type, made such that the library's cast does the rest; and whether anything was done.
-fn converted(expr: Expr, to: &DataType, schema: &DFSchema) -> (Expr, bool) {
+fn converted(expr: Expr, to: &DataType, schema: &DFSchema, zone: &Arc<str>) -> (Expr, bool) {
     let Some(from) = type_of(&expr, schema) else { return (expr, false) };
+    let (expr, from, moved) = match (from, to) {
+        (DataType::Timestamp(unit, Some(written)), to) if written != *zone && is_local(to) => {
+            let here = DataType::Timestamp(unit, Some(Arc::clone(zone)));
+            (cast(expr, here.clone()), here, true)
+        }
+        (from, _) => (expr, from, false),
+    };
     let conversion = match (&from, to) {
         (DataType::Float32 | DataType::Float64, to) if to.is_integer() => Conversion::AsWhole,
         (DataType::Decimal128(_, 1..), to) if to.is_integer() => Conversion::AsWhole,
@@ -132,8 +150,12 @@ fn converted(expr: Expr, to: &DataType, schema: &DFSchema) -> (Expr, bool) {
         {
             Conversion::AsText
         }
+        // The library takes the local time of UTC.
+        (DataType::Timestamp(_, Some(_)), DataType::Timestamp(_, None)) if **zone != *"UTC" => {
+            return (Conversion::TimeZone.call(vec![lit(zone.as_ref()), expr]), true);
+        }
         (from, DataType::Interval(_)) if from.is_string() => Conversion::AsInterval,
-        _ => return (expr, false),
+        _ => return (expr, moved),
     };
     (conversion.call(vec![expr]), true)
 }

@@ -1,8 +1,9 @@
 //! The text of single values, and how columns are shown.
 
-use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::DataType;
 
+use super::zone::in_zone;
 use crate::connectors::write::format::Values;
 use crate::error::Result;
 
@@ -12,14 +13,14 @@ pub(super) struct Cells {
 }
 
 impl Cells {
-    /// Prepares the columns of a batch.
-    pub(super) fn new(batch: &RecordBatch) -> Result<Self> {
-        let columns = batch
-            .columns()
-            .iter()
-            .map(Values::new)
-            .collect::<Result<_, thalweg_runtime::Error>>()?;
-        Ok(Cells { columns })
+    /// Prepares the columns of a batch; points in time are shown in a zone.
+    pub(super) fn new(batch: &RecordBatch, zone: Option<&str>) -> Result<Self> {
+        let values = |column: &ArrayRef| match zone {
+            Some(zone) => Values::new(&in_zone(column, zone)?),
+            None => Values::new(column),
+        };
+        let columns = batch.columns().iter().map(values);
+        Ok(Cells { columns: columns.collect::<Result<_, thalweg_runtime::Error>>()? })
     }
 
     /// The text of a value in place of what `text` held, or `None` when it is NULL.

@@ -4,9 +4,15 @@ use super::cell::Cells;
 use super::*;
 
 /// See the module.
-#[derive(Default)]
 pub(super) struct Html {
+    zone: Option<String>,
     text: Vec<u8>,
+}
+
+impl Html {
+    pub(super) fn new(display: &Display) -> Self {
+        Html { zone: display.zone.clone(), text: Vec::new() }
+    }
 }
 
 impl ResultFormat for Html {
@@ -22,7 +28,7 @@ impl ResultFormat for Html {
     }
 
     fn batch(&mut self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<()> {
-        let cells = Cells::new(batch)?;
+        let cells = Cells::new(batch, self.zone.as_deref())?;
         for row in 0..batch.num_rows() {
             out.extend_from_slice(b"<tr>");
             for column in 0..batch.num_columns() {

@@ -1,20 +1,17 @@
 //! INSERT statements, one a row, with literals that our own parser reads back as the same values.
 
-use arrow::datatypes::DataType;
-
-use super::cell::Cells;
+use super::literal::Literals;
 use super::*;
 
 /// See the module.
 pub(super) struct Insert {
     table: String,
     head: String,
-    text: Vec<u8>,
 }
 
 impl Insert {
     pub(super) fn new(table: &str) -> Self {
-        Insert { table: quoted_name(table), head: String::new(), text: Vec::new() }
+        Insert { table: quoted_path(table), head: String::new() }
     }
 }
 
@@ -26,15 +23,14 @@ impl ResultFormat for Insert {
     }
 
     fn batch(&mut self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<()> {
-        let cells = Cells::new(batch)?;
-        let schema = batch.schema();
+        let columns = batch.columns().iter().map(Literals::new).collect::<Result<Vec<_>>>()?;
         for row in 0..batch.num_rows() {
             out.extend_from_slice(self.head.as_bytes());
-            for (column, field) in schema.fields().iter().enumerate() {
+            for (column, literals) in columns.iter().enumerate() {
                 if column > 0 {
                     out.extend_from_slice(b", ");
                 }
-                literal(field.data_type(), cells.text(row, column, &mut self.text), out);
+                literals.write(row, out);
             }
             out.extend_from_slice(b");\n");
         }
@@ -46,51 +42,35 @@ impl ResultFormat for Insert {
     }
 }
 
-/// A value's text as a literal of its type.
-fn literal(data_type: &DataType, text: Option<&[u8]>, out: &mut Vec<u8>) {
-    let Some(text) = text else { return out.extend_from_slice(b"NULL") };
-    let prefix = match data_type {
-        DataType::Null => return out.extend_from_slice(b"NULL"),
-        DataType::Boolean => return out.extend_from_slice(text),
-        number if number.is_numeric() && text.iter().any(u8::is_ascii_digit) => {
-            return out.extend_from_slice(text);
+/// A table's name as the user wrote it, each of its parts in double quotes; parts that are quoted already keep theirs.
+fn quoted_path(name: &str) -> String {
+    let (mut parts, mut rest) = (Vec::new(), name);
+    loop {
+        let end = match rest.strip_prefix('"').and_then(quoted_end) {
+            Some(inner) => inner + 1,
+            None => rest.find('.').unwrap_or(rest.len()),
+        };
+        let (part, behind) = rest.split_at(end);
+        let quoted = part.len() > 1 && part.starts_with('"') && part.ends_with('"');
+        parts.push(if quoted { part.to_string() } else { quoted_name(part) });
+        match behind.strip_prefix('.') {
+            Some(next) => rest = next,
+            None => return parts.join("."),
         }
-        DataType::Binary
-        | DataType::LargeBinary
-        | DataType::BinaryView
-        | DataType::FixedSizeBinary(_) => {
-            out.extend_from_slice(b"X'");
-            out.extend_from_slice(text.strip_prefix(b"\\x").unwrap_or(text));
-            return out.push(b'\'');
-        }
-        number if number.is_numeric() => return special_number(text, out),
-        DataType::Date32 | DataType::Date64 => "DATE ",
-        DataType::Time32(_) | DataType::Time64(_) => "TIME ",
-        DataType::Timestamp(_, None) => "TIMESTAMP ",
-        DataType::Timestamp(_, Some(_)) => "TIMESTAMPTZ ",
-        DataType::Interval(_) | DataType::Duration(_) => "INTERVAL ",
-        _ => "",
-    };
-    out.extend_from_slice(prefix.as_bytes());
-    quoted(text, out);
-}
-
-/// NaN and the infinities have no literal.
-fn special_number(text: &[u8], out: &mut Vec<u8>) {
-    out.extend_from_slice(b"CAST(");
-    quoted(text, out);
-    out.extend_from_slice(b" AS DOUBLE)");
-}
-
-fn quoted(text: &[u8], out: &mut Vec<u8>) {
-    out.push(b'\'');
-    for &byte in text {
-        if byte == b'\'' {
-            out.push(byte);
-        }
-        out.push(byte);
     }
-    out.push(b'\'');
+}
+
+/// Where a quoted part ends, its last quote included, when a point or the end of the name follows.
+fn quoted_end(inner: &str) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        at += inner[at..].find('"')? + 1;
+        match inner.as_bytes().get(at) {
+            Some(b'"') => at += 1,
+            None | Some(b'.') => return Some(at),
+            Some(_) => return None,
+        }
+    }
 }
 
 /// A name in double quotes, so that it may be any.

@@ -1,4 +1,7 @@
-//! JSON: one array of objects, or one object a line. Columns of one name stay separate pairs.
+//! JSON: one array of objects, or one object a line. Of columns with one name all but the first get a number, as in a table
+//! made of the query: an object has each key once.
+
+use thalweg_planner::distinct_names;
 
 use super::*;
 use crate::connectors::write::format::write_json_rows;
@@ -7,22 +10,25 @@ use crate::connectors::write::format::write_json_rows;
 pub(super) struct Json {
     lines: bool,
     begun: bool,
+    names: Vec<String>,
 }
 
 impl Json {
     /// One array.
     pub(super) fn array() -> Self {
-        Json { lines: false, begun: false }
+        Json { lines: false, begun: false, names: Vec::new() }
     }
 
     /// One object a line.
     pub(super) fn lines() -> Self {
-        Json { lines: true, begun: false }
+        Json { lines: true, begun: false, names: Vec::new() }
     }
 }
 
 impl ResultFormat for Json {
-    fn begin(&mut self, _schema: &SchemaRef, out: &mut Vec<u8>) -> Result<()> {
+    fn begin(&mut self, schema: &SchemaRef, out: &mut Vec<u8>) -> Result<()> {
+        let names = schema.fields().iter().map(|field| field.name().clone()).collect();
+        self.names = distinct_names(names);
         if !self.lines {
             out.push(b'[');
         }
@@ -30,8 +36,7 @@ impl ResultFormat for Json {
     }
 
     fn batch(&mut self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<()> {
-        let schema = batch.schema();
-        let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+        let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
         let (lines, mut begun) = (self.lines, self.begun);
         let separator = |_: usize, out: &mut Vec<u8>| {
             if std::mem::replace(&mut begun, true) {

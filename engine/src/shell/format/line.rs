@@ -1,4 +1,4 @@
-//! One `name = value` a line, names right-aligned, rows separated by a blank line.
+//! One `name = value` a line, names right-aligned; rows, also of different results, are separated by a blank line.
 
 use unicode_width::UnicodeWidthStr;
 
@@ -6,11 +6,18 @@ use super::cell::Cells;
 use super::*;
 
 /// See the module.
-#[derive(Default)]
 pub(super) struct Line {
     names: Vec<String>,
+    zone: Option<String>,
     begun: bool,
     text: Vec<u8>,
+}
+
+impl Line {
+    pub(super) fn new(display: &Display) -> Self {
+        let zone = display.zone.clone();
+        Line { names: Vec::new(), zone, begun: display.follows, text: Vec::new() }
+    }
 }
 
 impl ResultFormat for Line {
@@ -22,7 +29,7 @@ impl ResultFormat for Line {
     }
 
     fn batch(&mut self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<()> {
-        let cells = Cells::new(batch)?;
+        let cells = Cells::new(batch, self.zone.as_deref())?;
         for row in 0..batch.num_rows() {
             if self.begun {
                 out.push(b'\n');

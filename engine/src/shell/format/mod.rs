@@ -9,9 +9,12 @@ mod html;
 mod insert;
 mod json;
 mod line;
+mod lines;
+mod literal;
 mod markdown;
 mod none;
 mod table;
+mod zone;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -62,19 +65,28 @@ impl FormatName {
     pub fn from_name(name: &str) -> Result<FormatName, String> {
         let found = Self::ALL.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
         found.map(|(_, format)| *format).ok_or_else(|| {
-            let names: Vec<&str> = Self::ALL.iter().map(|(name, _)| *name).collect();
-            format!("unknown format \"{name}\", expected one of: {}", names.join(", "))
+            format!("unknown format \"{name}\", expected one of: {}", Self::names().join(", "))
         })
+    }
+
+    /// The names of all formats.
+    pub fn names() -> [&'static str; 10] {
+        Self::ALL.map(|(name, _)| name)
     }
 }
 
 /// Where a result goes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Display {
     /// Columns of the terminal; `None` when the output is no terminal, and nothing is cut then.
     pub width: Option<usize>,
-    /// The table that the insert format names.
+    /// The table that the insert format names, as the user wrote it.
     pub insert_table: String,
+    /// The time zone in which the formats for people show points in time; `None` for UTC, which formats for programs
+    /// always have.
+    pub zone: Option<String>,
+    /// Whether something has been printed to the same place before; some formats need a blank line between results.
+    pub follows: bool,
 }
 
 /// Prints one result. Bytes are appended to `out`; the caller writes them and empties it.
@@ -90,17 +102,22 @@ pub trait ResultFormat {
 /// A printer for one result.
 pub fn result_format(name: FormatName, display: &Display) -> Box<dyn ResultFormat> {
     match name {
-        FormatName::Table => Box::new(table::Table::new(display.width)),
+        FormatName::Table => Box::new(table::Table::new(display)),
         FormatName::Csv => Box::new(delimited::Delimited::new(b',')),
         FormatName::Tsv => Box::new(delimited::Delimited::new(b'\t')),
         FormatName::Json => Box::new(json::Json::array()),
         FormatName::JsonLines => Box::new(json::Json::lines()),
-        FormatName::Markdown => Box::new(markdown::Markdown::default()),
-        FormatName::Line => Box::new(line::Line::default()),
-        FormatName::Html => Box::new(html::Html::default()),
+        FormatName::Markdown => Box::new(markdown::Markdown::new(display)),
+        FormatName::Line => Box::new(line::Line::new(display)),
+        FormatName::Html => Box::new(html::Html::new(display)),
         FormatName::Insert => Box::new(insert::Insert::new(&display.insert_table)),
         FormatName::None => Box::new(none::Nothing),
     }
+}
+
+/// A printer of a result that is text line by line, such as a plan, for people: neither a name nor borders.
+pub fn text_lines() -> Box<dyn ResultFormat> {
+    Box::new(lines::Lines)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! A box with borders.
 //!
 //! On a terminal: the type below each name, at most 40 rows (the first and the last 20), values cut so that the box
-//! fits, and a count below. Elsewhere: every row, nothing cut. Column widths come from the rows at hand when the box
+//! fits, columns in the middle left out where that is not enough, and a count below. Elsewhere: every row, nothing cut. Column widths come from the rows at hand when the box
 //! is begun; on long results a later and longer value pushes its row's borders to the right.
 
 use std::collections::VecDeque;
@@ -29,21 +29,27 @@ type Row = Vec<String>;
 /// See the module.
 pub(super) struct Table {
     width: Option<usize>,
+    zone: Option<String>,
     schema: Option<SchemaRef>,
     head: Vec<Row>,
     tail: VecDeque<Row>,
+    /// The columns that are shown; `None` stands for those that are left out.
+    columns: Vec<Option<usize>>,
+    /// One for each of them.
     widths: Vec<usize>,
     begun: bool,
     rows: usize,
 }
 
 impl Table {
-    pub(super) fn new(width: Option<usize>) -> Self {
+    pub(super) fn new(display: &Display) -> Self {
         Table {
-            width,
+            width: display.width,
+            zone: display.zone.clone(),
             schema: None,
             head: Vec::new(),
             tail: VecDeque::new(),
+            columns: Vec::new(),
             widths: Vec::new(),
             begun: false,
             rows: 0,
@@ -85,10 +91,10 @@ impl Table {
                 .zip(row)
                 .for_each(|(width, cell)| *width = (*width).max(cell.width()));
         }
-        if let Some(width) = self.width {
-            fit(&mut widths, width);
-        }
-        self.widths = widths;
+        (self.columns, self.widths) = match self.width {
+            Some(width) => fitting(&widths, width),
+            None => ((0..widths.len()).map(Some).collect(), widths),
+        };
         self.rule(["┌", "┬", "┐"], out);
         self.print_centred(&names, out);
         if self.width.is_some() {
@@ -106,7 +112,7 @@ impl Table {
     }
 
     fn print_centred(&self, cells: &Row, out: &mut Vec<u8>) {
-        let place = |cell: String, width: usize, _: usize| {
+        let place = |cell: String, width: usize, _: Option<usize>| {
             let blanks = width.saturating_sub(cell.width());
             format!("{}{cell}{}", " ".repeat(blanks / 2), " ".repeat(blanks - blanks / 2))
         };
@@ -119,9 +125,9 @@ impl Table {
                 .as_ref()
                 .is_some_and(|schema| is_right_aligned(schema.field(column).data_type()))
         };
-        let place = |cell: String, width: usize, column: usize| {
+        let place = |cell: String, width: usize, column: Option<usize>| {
             let blanks = " ".repeat(width.saturating_sub(cell.width()));
-            if right(column) { blanks + &cell } else { cell + &blanks }
+            if column.is_some_and(right) { blanks + &cell } else { cell + &blanks }
         };
         self.print(cells, out, place);
     }
@@ -130,12 +136,13 @@ impl Table {
         &self,
         cells: &Row,
         out: &mut Vec<u8>,
-        place: impl Fn(String, usize, usize) -> String,
+        place: impl Fn(String, usize, Option<usize>) -> String,
     ) {
-        for (column, (cell, &width)) in cells.iter().zip(&self.widths).enumerate() {
+        for (column, &width) in self.columns.iter().zip(&self.widths) {
             out.extend_from_slice("│ ".as_bytes());
-            let cell = if self.width.is_some() { cut(cell, width) } else { cell.clone() };
-            out.extend_from_slice(place(cell, width, column).as_bytes());
+            let cell = column.and_then(|column| cells.get(column)).map_or(LEFT_OUT, String::as_str);
+            let cell = if self.width.is_some() { cut(cell, width) } else { cell.to_string() };
+            out.extend_from_slice(place(cell, width, *column).as_bytes());
             out.push(b' ');
         }
         out.extend_from_slice("│\n".as_bytes());
@@ -149,7 +156,7 @@ impl ResultFormat for Table {
     }
 
     fn batch(&mut self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<()> {
-        let cells = Cells::new(batch)?;
+        let cells = Cells::new(batch, self.zone.as_deref())?;
         let (rows, limit) = (batch.num_rows(), SHOWN_ROWS / 2);
         let mut row = 0;
         while row < rows {
@@ -173,7 +180,8 @@ impl ResultFormat for Table {
         let shown = self.rows.min(SHOWN_ROWS);
         let hidden = self.width.is_some() && self.rows > shown;
         if hidden {
-            let dots: Row = self.widths.iter().map(|_| "·".to_string()).collect();
+            let fields = self.schema.as_ref().map_or(0, |schema| schema.fields().len());
+            let dots: Row = vec!["·".to_string(); fields];
             self.print_centred(&dots, out);
         }
         for row in std::mem::take(&mut self.tail) {
@@ -181,9 +189,14 @@ impl ResultFormat for Table {
         }
         self.rule(["└", "┴", "┘"], out);
         if self.width.is_some() {
-            let plural = if self.rows == 1 { "" } else { "s" };
-            let part = if hidden { format!(" ({shown} shown)") } else { String::new() };
-            out.extend_from_slice(format!("{} row{plural}{part}\n", self.rows).as_bytes());
+            let rows = counted(self.rows, if hidden { shown } else { self.rows }, "row");
+            out.extend_from_slice(rows.as_bytes());
+            let fields = self.schema.as_ref().map_or(0, |schema| schema.fields().len());
+            let shown = self.columns.iter().flatten().count();
+            if shown < fields {
+                out.extend_from_slice(format!(", {}", counted(fields, shown, "column")).as_bytes());
+            }
+            out.push(b'\n');
         }
         Ok(())
     }
@@ -238,6 +251,46 @@ fn cut(text: &str, width: usize) -> String {
     }
     out.push('…');
     out
+}
+
+/// How many there are, and how many of them are shown.
+fn counted(all: usize, shown: usize, what: &str) -> String {
+    let plural = if all == 1 { "" } else { "s" };
+    let part = if shown < all { format!(" ({shown} shown)") } else { String::new() };
+    format!("{all} {what}{plural}{part}")
+}
+
+/// What stands for the columns that are left out.
+const LEFT_OUT: &str = "…";
+
+/// Columns that fit the terminal, with their widths: all of them, or as many of the first and the last ones as fit when
+/// they are as narrow as they may be. The first and the last are there in any case.
+fn fitting(widths: &[usize], terminal: usize) -> (Vec<Option<usize>>, Vec<usize>) {
+    let least = |width: &usize| (*width).min(MIN_WIDTH) + 3;
+    let all: Vec<Option<usize>> = (0..widths.len()).map(Some).collect();
+    let mut shown = all.clone();
+    if widths.iter().map(least).sum::<usize>() + 1 > terminal {
+        // The borders at the end, and the column that stands for the rest.
+        let mut room = terminal.saturating_sub(1 + 1 + 3);
+        let (mut first, mut last) = (0, widths.len());
+        while first < last {
+            let column = if first <= widths.len() - last { first } else { last - 1 };
+            let forced = first == 0 || last == widths.len();
+            match room.checked_sub(least(&widths[column])) {
+                Some(rest) => room = rest,
+                None if forced => room = 0,
+                None => break,
+            }
+            if column == first { first += 1 } else { last -= 1 }
+        }
+        if first < last {
+            shown = [&all[..first], &[None], &all[last..]].concat();
+        }
+    }
+    let mut narrowed: Vec<usize> =
+        shown.iter().map(|column| column.map_or(1, |column| widths[column])).collect();
+    fit(&mut narrowed, terminal);
+    (shown, narrowed)
 }
 
 /// Narrows the widest columns until the box fits the terminal, or none can give more.

@@ -13,7 +13,12 @@ fn printed(name: FormatName, batches: &[RecordBatch]) -> String {
 }
 
 fn printed_on(name: FormatName, batches: &[RecordBatch], width: Option<usize>) -> String {
-    let mut format = result_format(name, &Display { width, insert_table: "t\"x".to_string() });
+    let display = Display { width, insert_table: "t\"x".to_string(), ..Display::default() };
+    printed_for(name, batches, &display)
+}
+
+fn printed_for(name: FormatName, batches: &[RecordBatch], display: &Display) -> String {
+    let mut format = result_format(name, display);
     let mut out = Vec::new();
     format.begin(&batches[0].schema(), &mut out).unwrap();
     batches.iter().for_each(|batch| format.batch(batch, &mut out).unwrap());
@@ -113,7 +118,7 @@ fn json_is_one_array_over_all_batches() {
 }
 
 #[test]
-fn json_lines_are_exact_and_keep_repeated_names() {
+fn json_lines_are_exact_and_tell_repeated_names_apart() {
     let text = printed(FormatName::JsonLines, &[typed()]);
     assert_eq!(text.lines().count(), 1);
     assert!(
@@ -124,15 +129,69 @@ fn json_lines_are_exact_and_keep_repeated_names() {
     assert!(text.ends_with("\"list\":[1,null],\"struct\":{\"k\":\"q\\\"uote\"}}\n"), "{text}");
     let column: ArrayRef = Arc::new(Int64Array::from(vec![1]));
     let twice = batch(vec![("a", column.clone()), ("a", column)]);
-    assert_eq!(printed(FormatName::JsonLines, &[twice]), "{\"a\":1,\"a\":1}\n");
+    assert_eq!(printed(FormatName::JsonLines, &[twice]), "{\"a\":1,\"a_1\":1}\n");
 }
 
 #[test]
 fn markdown_keeps_each_row_on_a_line() {
     assert_eq!(
         printed(FormatName::Markdown, &[texts()]),
-        "| n | a text |\n|---:|---|\n| 1 | plain |\n| -2 | NULL |\n| NULL |  |\n| 0 | a \"b\", <c>\\|'d' |\n| 5 | x<br>y |\n"
+        "| n | a text |\n|---:|---|\n| 1 | plain |\n| -2 | NULL |\n| NULL |  |\n| 0 | a \"b\", &lt;c>\\|'d' |\n| 5 | x<br>y |\n"
     );
+}
+
+#[test]
+fn markdown_shows_texts_as_they_are() {
+    let column: ArrayRef =
+        Arc::new(StringViewArray::from(vec!["a&amp;b", "*x* `y` ~z~", "_u_ a_b", "\\|", "[l](u)"]));
+    let text = printed(FormatName::Markdown, &[batch(vec![("a_b", column)])]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "| a_b |");
+    assert_eq!(
+        lines[2..],
+        [
+            "| a&amp;amp;b |",
+            "| \\*x\\* \\`y\\` \\~z\\~ |",
+            "| \\_u\\_ a_b |",
+            "| \\\\\\| |",
+            "| [l\\](u) |"
+        ]
+    );
+}
+
+#[test]
+fn results_behind_others_are_set_off() {
+    let follows = Display { follows: true, ..Display::default() };
+    let first = texts().slice(0, 1);
+    for (name, set_off) in
+        [(FormatName::Markdown, true), (FormatName::Line, true), (FormatName::Csv, false)]
+    {
+        let text = printed_for(name, std::slice::from_ref(&first), &follows);
+        assert_eq!(text.starts_with('\n'), set_off, "{text}");
+    }
+    let nothing = texts().slice(0, 0);
+    assert_eq!(printed_for(FormatName::Line, &[nothing], &follows), "");
+}
+
+#[test]
+fn formats_for_people_show_the_sessions_zone() {
+    let instants = TimestampMicrosecondArray::from(vec![1_767_225_600_500_000]);
+    let instants: ArrayRef = Arc::new(instants.with_timezone("UTC"));
+    let field = Arc::new(Field::new("t", instants.data_type().clone(), true));
+    let structure: ArrayRef = Arc::new(StructArray::from(vec![(field, instants.clone())]));
+    let offsets = arrow::buffer::OffsetBuffer::from_lengths([1]);
+    let item = Arc::new(Field::new_list_field(structure.data_type().clone(), true));
+    let list: ArrayRef = Arc::new(ListArray::new(item, offsets, structure, None));
+    let rows = batch(vec![("t", instants), ("l", list)]);
+    let zone = Some("Asia/Kolkata".to_string());
+    let display = Display { zone, insert_table: "x".to_string(), ..Display::default() };
+    for (name, format) in FormatName::ALL {
+        let text = printed_for(format, std::slice::from_ref(&rows), &display);
+        let here = ["table", "markdown", "line", "html"].contains(&name);
+        assert_eq!(text.matches("05:30:00.5+05:30").count(), if here { 2 } else { 0 }, "{text}");
+        let everywhere = !here && format != FormatName::None;
+        assert_eq!(text.matches("00:00:00.5+00").count(), if everywhere { 2 } else { 0 }, "{text}");
+    }
 }
 
 #[test]
@@ -171,6 +230,59 @@ fn insert_writes_literals() {
     let values = text.split(" VALUES ").nth(1).unwrap();
     assert!(values.starts_with("(-12.50, DATE '2026-01-01', TIMESTAMP '2026-01-01 00:00:00.5', TIMESTAMPTZ '2026-01-01 00:00:00+00', true, X'00ff', "), "{values}");
     assert!(printed(FormatName::Insert, &[doubles()]).contains("VALUES (CAST('NaN' AS DOUBLE));"));
+}
+
+#[test]
+fn insert_writes_constructors_of_nested_values() {
+    let text = printed(FormatName::Insert, &[typed()]);
+    assert!(
+        text.ends_with(", X'00ff', ARRAY[1, NULL], named_struct('k', 'q\"uote'));\n"),
+        "{text}"
+    );
+    let nanoseconds = TimestampNanosecondArray::from(vec![1_767_225_600_123_456_700]);
+    let text = printed(FormatName::Insert, &[batch(vec![("t", Arc::new(nanoseconds))])]);
+    assert!(text.contains("(CAST('2026-01-01 00:00:00.1234567' AS TIMESTAMP(9)));"), "{text}");
+}
+
+#[test]
+fn insert_quotes_each_part_of_a_name() {
+    let rows = texts().slice(0, 1);
+    let head = |table: &str| {
+        let display = Display { insert_table: table.to_string(), ..Display::default() };
+        let text = printed_for(FormatName::Insert, std::slice::from_ref(&rows), &display);
+        text.split(" (").next().unwrap().to_string()
+    };
+    assert_eq!(head("s.t"), "INSERT INTO \"s\".\"t\"");
+    assert_eq!(head("\"s.t\""), "INSERT INTO \"s.t\"");
+    assert_eq!(head("s.\"a\"\"b.c\""), "INSERT INTO \"s\".\"a\"\"b.c\"");
+    assert_eq!(head("my table"), "INSERT INTO \"my table\"");
+}
+
+#[test]
+fn plans_have_no_borders() {
+    let mut format = text_lines();
+    let (mut out, lines) = (Vec::new(), StringViewArray::from(vec!["Sort", "  Scan"]));
+    let rows = batch(vec![("plan", Arc::new(lines))]);
+    format.begin(&rows.schema(), &mut out).unwrap();
+    format.batch(&rows, &mut out).unwrap();
+    format.end(&mut out).unwrap();
+    assert_eq!(String::from_utf8(out).unwrap(), "Sort\n  Scan\n");
+}
+
+#[test]
+fn columns_that_do_not_fit_a_terminal_are_left_out() {
+    let number: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+    let names: Vec<String> = (0..16).map(|at| format!("column_{at:02}")).collect();
+    let rows = batch(names.iter().map(|name| (name.as_str(), number.clone())).collect());
+    let text = printed_on(FormatName::Table, std::slice::from_ref(&rows), Some(80));
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    assert!(text.contains("│ … │") && text.contains("BIGINT"), "{text}");
+    assert!(text.lines().nth(1).unwrap().starts_with("│ column_"), "{text}");
+    assert!(text.ends_with("1 row, 16 columns (6 shown)\n"), "{text}");
+    let all = printed_on(FormatName::Table, std::slice::from_ref(&rows), Some(200));
+    assert!(all.ends_with("1 row\n") && !all.contains('…'), "{all}");
+    let narrow = printed_on(FormatName::Table, &[rows], Some(5));
+    assert!(narrow.ends_with("1 row, 16 columns (2 shown)\n"), "{narrow}");
 }
 
 #[test]
