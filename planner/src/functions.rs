@@ -18,7 +18,7 @@ use crate::average::average;
 use crate::bind::SqlFunction;
 use crate::bytes::bytea;
 use crate::conversions::{self, IntervalPlanner};
-use crate::rewrite::QuotientPlanner;
+use crate::rewrite::{QuotientPlanner, single_value};
 use crate::vectors::{DistancePlanner, vector};
 
 /// The registry: one map for each kind of function; aliases are entries of their own.
@@ -83,7 +83,7 @@ impl Default for Functions {
 /// The scalar functions that are in no library: whoever evaluates expressions must know them too.
 pub fn own_scalar_functions() -> Vec<Arc<ScalarUDF>> {
     let mut functions = conversions::functions();
-    functions.extend([bytea(), vector()]);
+    functions.extend([bytea(), vector(), single_value()]);
     functions
 }
 

@@ -32,9 +32,24 @@ pub(super) fn complete(
     }
 }
 
-/// Where a word stands in the statement; `None` unless it stands there exactly once or is quoted text.
+/// Where a word, or `table.column`, stands in the statement; `None` unless the word stands there exactly once or is quoted
+/// text.
 fn place_of(subject: &str, statement: &ParsedStatement) -> Option<Span> {
-    let mut places = tokens_of(statement).into_iter().filter(|(token, _)| match token {
+    let tokens = tokens_of(statement);
+    if let Some((table, column)) = subject.split_once('.') {
+        let qualified = tokens.windows(3).find_map(|three| match three {
+            [(Token::Word(t), first), (Token::Period, _), (Token::Word(c), last)]
+                if t.value.eq_ignore_ascii_case(table) && c.value.eq_ignore_ascii_case(column) =>
+            {
+                Some(Span { start: first.start, end: last.end })
+            }
+            _ => None,
+        });
+        if qualified.is_some() {
+            return qualified;
+        }
+    }
+    let mut places = tokens.into_iter().filter(|(token, _)| match token {
         Token::Word(word) if word.quote_style.is_none() => word.value.eq_ignore_ascii_case(subject),
         Token::Word(word) => word.value == subject,
         Token::SingleQuotedString(text) => text == subject,

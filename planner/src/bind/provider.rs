@@ -49,7 +49,6 @@ pub(super) struct Binder<'a> {
     pub(super) planner: &'a Planner,
     pub(super) catalog: &'a dyn Catalog,
     pub(super) rewriter: Arc<Rewriter>,
-    pub(super) registry: SharedRegistry,
     relations: Vec<Arc<dyn RelationPlanner>>,
     types: Arc<dyn TypePlanner>,
     view_depth: Cell<usize>,
@@ -63,16 +62,14 @@ impl<'a> Binder<'a> {
             Arc::clone(&planner.functions),
             now,
         ));
-        let registry = SharedRegistry::new(Arc::clone(&rewriter));
         let relations: Vec<Arc<dyn RelationPlanner>> =
-            vec![Arc::new(Relations { registry: registry.clone() })];
+            vec![Arc::new(Relations { registry: SharedRegistry::new(Arc::clone(&rewriter)) })];
         let time_zone = planner.options.time_zone.as_deref().unwrap_or("UTC").into();
         Binder {
             types: Arc::new(Types { time_zone }),
             planner,
             catalog,
             rewriter,
-            registry,
             relations,
             view_depth: Cell::new(0),
         }

@@ -4,7 +4,7 @@
 //! Plans are admitted in the order they are bound, so that each reads only earlier ones.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_common::{DFSchema, DataFusionError, Result};
@@ -12,7 +12,6 @@ use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder, TableSource};
 
 use super::sources::{SharedSource, WorkTableSource};
 use crate::rewrite::Rewriter;
-use crate::statement::{SharedId, SharedPlan};
 
 /// How a CTE was declared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,23 +26,19 @@ pub(crate) enum Sharing {
 #[derive(Clone)]
 pub(crate) struct SharedRegistry {
     rewriter: Arc<Rewriter>,
-    plans: Arc<Mutex<Vec<SharedPlan>>>,
 }
 
 impl std::fmt::Debug for SharedRegistry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SharedRegistry").field("plans", &self.plans).finish_non_exhaustive()
+        f.debug_struct("SharedRegistry")
+            .field("plans", self.rewriter.shared())
+            .finish_non_exhaustive()
     }
 }
 
 impl SharedRegistry {
     pub(crate) fn new(rewriter: Arc<Rewriter>) -> Self {
-        SharedRegistry { rewriter, plans: Arc::default() }
-    }
-
-    /// Takes all plans out; they are analysed, but not yet optimised.
-    pub(crate) fn take(&self) -> Vec<SharedPlan> {
-        std::mem::take(&mut *self.plans.lock().unwrap_or_else(PoisonError::into_inner))
+        SharedRegistry { rewriter }
     }
 
     /// The plan that references of a CTE get: a scan of a shared plan, or the plan itself.
@@ -62,10 +57,9 @@ impl SharedRegistry {
         }
         // The source's types are those after coercion.
         let plan = self.rewriter.analyze(plan)?;
-        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
-        let id = SharedId(plans.len());
-        let source = SharedSource::new(id, name.to_string(), Arc::clone(plan.schema().inner()));
-        plans.push(SharedPlan { id, name: name.to_string(), plan });
+        let types = Arc::clone(plan.schema().inner());
+        let id = self.rewriter.shared().push(name, plan);
+        let source = SharedSource::new(id, name.to_string(), types);
         let source: Arc<dyn TableSource> = Arc::new(source);
         LogicalPlanBuilder::scan(datafusion_common::TableReference::bare(name), source, None)?
             .build()

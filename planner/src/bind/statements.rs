@@ -83,7 +83,7 @@ impl Binder<'_> {
 
     /// Analyses and rewrites a bound plan with all plans it shares.
     pub(super) fn finish(&self, plan: LogicalPlan) -> Result<QueryPlan> {
-        finish_query(&self.rewriter, plan, self.registry.take())
+        finish_query(&self.rewriter, plan)
     }
 }
 

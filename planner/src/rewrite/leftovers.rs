@@ -1,7 +1,7 @@
 //! What no rewrite could remove: correlated subqueries in shapes that nothing downstream evaluates.
 
-use datafusion_common::Result;
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion_common::{Column, Result};
 use datafusion_expr::{Expr, LogicalPlan};
 
 use crate::bind::translate;
@@ -66,17 +66,28 @@ pub(super) fn error(outer: Option<&Expr>) -> PlannerError {
         Some(Expr::OuterReferenceColumn(_, column)) => Some(column),
         _ => None,
     };
-    let pair = |l: datafusion_common::Location| (l.line as u32, l.column as u32);
-    let span = column
-        .and_then(|c| c.spans().first())
-        .map(|s| Span { start: pair(s.start), end: pair(s.end) });
     let detail = column.map(|c| {
         format!(
             "The subquery depends on the outer column {c} in a way that no join can express yet."
         )
     });
-    PlannerError::not_supported("this subquery")
+    let error = PlannerError::not_supported("this subquery")
         .with_detail(detail)
-        .with_hint("write it as a join".to_string())
-        .with_span(span)
+        .with_hint("write it as a join".to_string());
+    match column {
+        Some(column) => at(error, column),
+        None => error,
+    }
+}
+
+/// The error with the place of a column: where it was written, as far as that is known, or its name.
+pub(super) fn at(error: PlannerError, column: &Column) -> PlannerError {
+    let pair = |l: datafusion_common::Location| (l.line as u32, l.column as u32);
+    let span = column.spans().first();
+    let span = span.map(|s| Span { start: pair(s.start), end: pair(s.end) });
+    let subject = match &column.relation {
+        Some(relation) => format!("{}.{}", relation.table(), column.name),
+        None => column.name.clone(),
+    };
+    error.with_span(span).about(subject)
 }

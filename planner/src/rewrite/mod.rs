@@ -3,13 +3,15 @@
 mod conversions;
 mod decimals;
 mod exact_constants;
+mod join_keys;
 mod leftovers;
 mod overflow;
 mod rules;
 mod shared;
-mod single_rows;
 mod subquery_values;
+mod unnesting;
 
 pub(crate) use decimals::QuotientPlanner;
 pub(crate) use rules::Rewriter;
 pub(crate) use shared::finish_query;
+pub(crate) use unnesting::single_value;

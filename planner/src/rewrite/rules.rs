@@ -22,14 +22,12 @@ use datafusion_optimizer::eliminate_group_by_constant::EliminateGroupByConstant;
 use datafusion_optimizer::eliminate_join::EliminateJoin;
 use datafusion_optimizer::eliminate_limit::EliminateLimit;
 use datafusion_optimizer::eliminate_outer_join::EliminateOuterJoin;
-use datafusion_optimizer::extract_equijoin_predicate::ExtractEquijoinPredicate;
 use datafusion_optimizer::optimize_projections::OptimizeProjections;
 use datafusion_optimizer::optimize_unions::OptimizeUnions;
 use datafusion_optimizer::propagate_empty_relation::PropagateEmptyRelation;
 use datafusion_optimizer::push_down_filter::PushDownFilter;
 use datafusion_optimizer::push_down_limit::PushDownLimit;
 use datafusion_optimizer::replace_distinct_aggregate::ReplaceDistinctWithAggregate;
-use datafusion_optimizer::rewrite_set_comparison::RewriteSetComparison;
 use datafusion_optimizer::scalar_subquery_to_join::ScalarSubqueryToJoin;
 use datafusion_optimizer::simplify_expressions::SimplifyExpressions;
 use datafusion_optimizer::unions_to_filter::UnionsToFilter;
@@ -37,7 +35,10 @@ use datafusion_optimizer::{Analyzer, Optimizer, OptimizerConfig, OptimizerContex
 
 use super::conversions::Conversions;
 use super::decimals::DecimalCoercion;
-use super::{overflow, single_rows, subquery_values};
+use super::join_keys::{self, JoinKeys};
+use super::shared::SharedPlans;
+use super::unnesting::Unnesting;
+use super::{overflow, subquery_values};
 use crate::functions::Functions;
 
 /// Analyses and optimises the plans of one statement; all see the same clock and the same generated names.
@@ -45,6 +46,7 @@ pub(crate) struct Rewriter {
     analyzer: Analyzer,
     optimizer: Optimizer,
     config: StatementConfig,
+    shared: SharedPlans,
 }
 
 impl Rewriter {
@@ -55,11 +57,18 @@ impl Rewriter {
     ) -> Self {
         let context = OptimizerContext::new_with_config_options(options)
             .with_query_execution_start_time(now.into());
+        let shared = SharedPlans::default();
         Rewriter {
-            analyzer: analyzer(),
+            analyzer: analyzer(&shared),
             optimizer: Optimizer::with_rules(rules()),
             config: StatementConfig { context, functions },
+            shared,
         }
+    }
+
+    /// The statement's shared plans.
+    pub(crate) fn shared(&self) -> &SharedPlans {
+        &self.shared
     }
 
     /// The statement's clock.
@@ -75,23 +84,23 @@ impl Rewriter {
     /// Rewrites an analysed plan.
     pub(crate) fn optimize(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
         overflow::check(&plan)?;
-        let plan = single_rows::rewrite(plan)?;
         let plan = subquery_values::rewrite(plan, &self.config)?;
-        self.optimizer.optimize(plan, &self.config, |_, _| {})
+        join_keys::null_safe(self.optimizer.optimize(plan, &self.config, |_, _| {})?)
     }
 }
 
-/// The library's analysis, after our rules for decimals, which leave it no choice of types there.
-fn analyzer() -> Analyzer {
+/// The library's analysis, after our rules for decimals, which leave it no choice of types there; and then what it would
+/// refuse of subqueries.
+fn analyzer(shared: &SharedPlans) -> Analyzer {
     let mut analyzer = Analyzer::new();
     analyzer.rules.insert(0, Arc::new(DecimalCoercion));
     analyzer.rules.push(Arc::new(Conversions));
+    analyzer.rules.push(Arc::new(Unnesting::new(shared.clone())));
     analyzer
 }
 
 fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     vec![
-        Arc::new(RewriteSetComparison::new()),
         Arc::new(OptimizeUnions::new()),
         Arc::new(UnionsToFilter::new()),
         Arc::new(SimplifyExpressions::new()),
@@ -102,7 +111,7 @@ fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
         Arc::new(DecorrelateLateralJoin::new()),
         // Without the columns that nothing reads all rules below have far smaller schemas to build.
         Arc::new(OptimizeProjections::new()),
-        Arc::new(ExtractEquijoinPredicate::new()),
+        Arc::new(JoinKeys),
         Arc::new(EliminateDuplicatedExpr::new()),
         Arc::new(EliminateFilter::new()),
         Arc::new(EliminateCrossJoin::new()),

@@ -5,7 +5,8 @@
 //! goes from the last plan to the first, because readers always come later than what they read.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion_common::{Column, DFSchema, Result};
@@ -22,13 +23,32 @@ use crate::statement::{QueryPlan, SharedId, SharedPlan};
 /// More readers than this make a condition that costs more than it saves.
 const MAX_FILTERED_READERS: usize = 16;
 
+/// The shared plans of one statement, each of which reads only earlier ones. Clones are the same list.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SharedPlans {
+    plans: Arc<Mutex<Vec<SharedPlan>>>,
+    known: Arc<AtomicUsize>,
+}
+
+impl SharedPlans {
+    /// Adds an analysed plan.
+    pub(crate) fn push(&self, name: &str, plan: LogicalPlan) -> SharedId {
+        let id = SharedId(self.known.fetch_add(1, Ordering::Relaxed));
+        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        plans.push(SharedPlan { id, name: name.to_string(), plan });
+        id
+    }
+
+    /// Takes all plans out; they are analysed, but not yet optimised.
+    fn take(&self) -> Vec<SharedPlan> {
+        std::mem::take(&mut *self.plans.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
 /// Analyses and rewrites the main plan and all shared plans that it needs.
-pub(crate) fn finish_query(
-    rewriter: &Rewriter,
-    plan: LogicalPlan,
-    shared: Vec<SharedPlan>,
-) -> crate::Result<QueryPlan> {
+pub(crate) fn finish_query(rewriter: &Rewriter, plan: LogicalPlan) -> crate::Result<QueryPlan> {
     let plan = rewriter.analyze(plan).map_err(translate)?;
+    let shared = rewriter.shared().take();
     let plan = rewriter
         .optimize(plan.clone())
         .map_err(|error| leftovers::explain(&plan, translate(error)))?;

@@ -48,13 +48,66 @@ fn in_as_a_value_has_three_values() {
 }
 
 #[test]
-fn what_cannot_be_joined_is_refused() {
+fn comparisons_with_all_rows_are_anti_joins() {
+    let all = text("SELECT id FROM t WHERE v > ALL (SELECT v FROM u)");
+    assert_eq!(all.matches("LeftAnti Join").count(), 2, "{all}");
+    let any = text("SELECT id FROM t WHERE v > ANY (SELECT v FROM u)");
+    assert!(any.contains("LeftSemi Join:  Filter: t.v > "), "{any}");
+    let equal = text("SELECT id FROM t WHERE id = ANY (SELECT id FROM u)");
+    assert!(equal.contains("LeftSemi Join: t.id ="), "{equal}");
+    let value = text("SELECT v > ALL (SELECT v FROM u) FROM t");
+    assert_eq!(value.matches("LeftMark Join").count(), 2, "{value}");
+}
+
+#[test]
+fn equalities_inside_stand_for_the_outer_columns() {
+    let first =
+        text("SELECT id, (SELECT v FROM u WHERE u.id = t.id ORDER BY k LIMIT 1) AS v FROM t");
+    assert_eq!(first.matches("TableScan: t").count(), 1, "{first}");
+    assert!(first.contains("PARTITION BY [__outer_"), "{first}");
+    assert!(first.contains("Left Join: t.id = __outer_"), "{first}");
+}
+
+#[test]
+fn other_conditions_read_the_distinct_outer_values() {
+    let sum = text("SELECT id, (SELECT sum(v) FROM u WHERE u.id < t.id) AS v FROM t");
+    assert_eq!(sum.matches("TableScan: t").count(), 3, "{sum}");
+    assert!(
+        sum.contains("Left Join: t.id IS NOT DISTINCT FROM") || sum.contains("Left Join: t.id = ")
+    );
+}
+
+#[test]
+fn the_outer_query_is_shared_where_it_costs() {
+    let sql = "SELECT g.n, (SELECT max(v) FROM u WHERE u.id < g.n) FROM
+        (SELECT k, count(*) AS n FROM t GROUP BY k) AS g";
+    let planned = super::stub::query(sql);
+    assert_eq!(planned.shared.len(), 1, "{}", planned.plan.display_indent());
+    assert!(!planned.plan.display_indent().to_string().contains("TableScan: t "));
+}
+
+#[test]
+fn what_only_computes_is_no_join() {
+    let lateral = text("SELECT id, d FROM t, LATERAL (SELECT v + 1 AS d) s WHERE d > 3");
+    assert!(!lateral.contains("Join"), "{lateral}");
+    let value = text("SELECT id, (SELECT t.v + 1) FROM t");
+    assert!(!value.contains("Join"), "{value}");
+}
+
+#[test]
+fn an_aggregate_of_all_rows_always_has_a_row() {
+    let always = text("SELECT id FROM t WHERE EXISTS (SELECT count(*) FROM u WHERE u.id = t.id)");
+    assert!(!always.contains("Join") && !always.contains("Filter"), "{always}");
+}
+
+#[test]
+fn what_cannot_be_joined_is_refused_with_its_place() {
     for sql in [
-        "SELECT v > ALL (SELECT v FROM u) FROM t",
-        "SELECT (SELECT max(v) FROM u WHERE u.id < t.id) FROM t",
-        "SELECT * FROM t, LATERAL (SELECT * FROM u WHERE u.id < t.id ORDER BY v LIMIT 1)",
-        "SELECT id FROM t WHERE v = (SELECT v FROM u WHERE u.id = t.id LIMIT 1)",
+        "SELECT * FROM t LEFT JOIN u ON EXISTS (SELECT 1 FROM u w WHERE w.id = t.id AND w.k = u.k)",
+        "SELECT id, (SELECT max(s) FROM (SELECT sum(v) AS s FROM u WHERE u.id < t.id GROUP BY ROLLUP (k)) g) FROM t",
     ] {
-        assert!(error(sql).contains("not supported"), "{sql}");
+        let error = error(sql);
+        assert!(error.contains("not supported"), "{sql}: {error}");
+        assert!(error.contains("LINE 1"), "{sql}: {error}");
     }
 }
