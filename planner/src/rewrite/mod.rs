@@ -3,6 +3,7 @@
 mod conversions;
 mod decimals;
 mod exact_constants;
+mod filters;
 mod join_keys;
 mod leftovers;
 mod overflow;

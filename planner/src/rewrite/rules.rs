@@ -25,7 +25,6 @@ use datafusion_optimizer::eliminate_outer_join::EliminateOuterJoin;
 use datafusion_optimizer::optimize_projections::OptimizeProjections;
 use datafusion_optimizer::optimize_unions::OptimizeUnions;
 use datafusion_optimizer::propagate_empty_relation::PropagateEmptyRelation;
-use datafusion_optimizer::push_down_filter::PushDownFilter;
 use datafusion_optimizer::push_down_limit::PushDownLimit;
 use datafusion_optimizer::replace_distinct_aggregate::ReplaceDistinctWithAggregate;
 use datafusion_optimizer::scalar_subquery_to_join::ScalarSubqueryToJoin;
@@ -35,6 +34,7 @@ use datafusion_optimizer::{Analyzer, Optimizer, OptimizerConfig, OptimizerContex
 
 use super::conversions::Conversions;
 use super::decimals::DecimalCoercion;
+use super::filters::PushFilters;
 use super::join_keys::{self, JoinKeys};
 use super::shared::SharedPlans;
 use super::unnesting::Unnesting;
@@ -120,7 +120,7 @@ fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
         Arc::new(EliminateOuterJoin::new()),
         // Filters do not pass limits: limits move first.
         Arc::new(PushDownLimit::new()),
-        Arc::new(PushDownFilter::new()),
+        Arc::new(PushFilters::default()),
         Arc::new(EliminateGroupByConstant::new()),
         Arc::new(CommonSubexprEliminate::new()),
         Arc::new(OptimizeProjections::new()),

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
-use datafusion_common::{Column, Result};
+use datafusion_common::{Column, DFSchema, Result};
 use datafusion_expr::expr::{BinaryExpr, Sort as SortExpr};
 use datafusion_expr::logical_plan::{
     Distinct, DistinctOn, Filter, Projection, SubqueryAlias, Union, Unnest, Values,
@@ -162,21 +162,26 @@ impl Domain<'_> {
         self.together(inputs.collect::<Result<Vec<_>>>()?, &node.schema)
     }
 
-    /// The rows of all, under the names of a schema.
-    fn together(
-        &self,
-        inputs: Vec<Pushed>,
-        schema: &datafusion_common::DFSchema,
-    ) -> Result<Pushed> {
+    /// The rows of all, under the names of a schema. All inputs get the same names, for the library moves projections
+    /// from above a union into its inputs.
+    fn together(&self, inputs: Vec<Pushed>, schema: &DFSchema) -> Result<Pushed> {
         let strict = inputs.iter().all(|input| input.strict);
-        let inputs = inputs.into_iter().map(|input| Arc::new(input.plan));
-        let union = Union::try_new(inputs.collect())?;
+        let own = schema.fields().iter().map(|field| field.name().clone());
+        let names: Vec<String> =
+            own.chain(self.outer.iter().map(|_| self.context.fresh())).collect();
+        let inputs = inputs.into_iter().map(|input| {
+            let columns = input.plan.schema().columns().into_iter().zip(&names);
+            let exprs = columns.map(|(c, name)| Expr::Column(c).alias(name)).collect();
+            let projection = Projection::try_new(exprs, Arc::new(input.plan))?;
+            Ok(Arc::new(LogicalPlan::Projection(projection)))
+        });
+        let union = Union::try_new(inputs.collect::<Result<Vec<_>>>()?)?;
         let columns = union.schema.columns();
         let width = schema.fields().len();
         let (own, keys) = columns.split_at(width);
         let own = own.iter().enumerate();
         let exprs = own.map(|(at, c)| keep_name(Expr::Column(c.clone()), schema, at));
-        let exprs: Vec<Expr> = exprs.chain(self.context.named(keys)).collect();
+        let exprs = exprs.chain(keys.iter().cloned().map(Expr::Column)).collect();
         let projection = Projection::try_new(exprs, Arc::new(LogicalPlan::Union(union)))?;
         let keys = projection.schema.columns().split_off(width);
         Ok(Pushed { plan: LogicalPlan::Projection(projection), keys, strict })

@@ -10,7 +10,7 @@ use datafusion_expr::logical_plan::{Distinct, FetchType, SkipType};
 use datafusion_expr::utils::split_conjunction;
 use datafusion_expr::{Expr, Limit, LogicalPlan, Operator};
 
-use super::references::{free, free_in_subqueries, has_correlated, reads_outer};
+use super::references::{free, free_in_subqueries, has_correlated, has_subquery, reads_outer};
 
 /// What a subquery is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +81,7 @@ impl Walk {
             LogicalPlan::Filter(filter) => {
                 let correlated =
                     split_conjunction(&filter.predicate).into_iter().filter(|c| reads_outer(c));
-                let movable = |c: &Expr| !self.grouped || is_equality(c);
+                let movable = |c: &Expr| !has_subquery(c) && (!self.grouped || is_equality(c));
                 (self.used != Use::Scalar || self.whole)
                     && correlated.into_iter().all(movable)
                     && deeper.is_plain(&filter.input)
