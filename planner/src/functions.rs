@@ -18,6 +18,7 @@ use crate::average::average;
 use crate::bind::SqlFunction;
 use crate::bytes::bytea;
 use crate::conversions::{self, IntervalPlanner};
+use crate::map_access::MapAccessPlanner;
 use crate::rewrite::{QuotientPlanner, single_value};
 use crate::vectors::{DistancePlanner, vector};
 
@@ -93,6 +94,7 @@ fn expr_planners() -> Vec<Arc<dyn ExprPlanner>> {
         Arc::new(QuotientPlanner),
         Arc::new(IntervalPlanner),
         Arc::new(DistancePlanner),
+        Arc::new(MapAccessPlanner),
         Arc::new(CoreFunctionPlanner::default()),
         Arc::new(NestedFunctionPlanner),
         Arc::new(FieldAccessPlanner),

@@ -26,7 +26,7 @@ pub use files::{FileFormat, FileOptions, FileTable};
 pub use memory::MemoryTable;
 use thalweg_runtime::sink::SinkConnector;
 use thalweg_runtime::source::SourceConnector;
-pub use write::{FILE_SINK, FileWriteOptions, RowCounter};
+pub use write::{FILE_SINK, FileWriteOptions, Replaced, RowCounter};
 
 /// The connectors that read, by name.
 pub fn sources() -> HashMap<String, Arc<dyn SourceConnector>> {

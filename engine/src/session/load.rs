@@ -67,9 +67,8 @@ fn open(
 ) -> Result<FileTable> {
     let paths = [path.to_string()];
     let wanted = columns.len();
-    let text = format.unwrap_or(FileFormat::Csv) == FileFormat::Csv && !names_other_format(path);
-    let format = if text { Some(FileFormat::Csv) } else { format };
     let found = FileTable::discover(&paths, format, &reading)?;
+    let text = found.format() == FileFormat::Csv;
     let given = found.schema().fields().len();
     match (text, given) {
         (false, given) if given == wanted => Ok(found),
@@ -80,9 +79,12 @@ fn open(
             let reading = FileOptions { schema: Some(declared), ..reading };
             Ok(FileTable::discover(&paths, format, &reading)?)
         }
-        (_, given) => Err(Error::statement(format!(
-            "the file has {given} columns, but {wanted} are to be filled"
-        ))),
+        (_, given) => {
+            let (columns, are) = (plural(given), if wanted == 1 { "is" } else { "are" });
+            Err(Error::statement(format!(
+                "the file has {columns}, but {wanted} {are} to be filled"
+            )))
+        }
     }
 }
 
@@ -106,11 +108,8 @@ fn without_rest(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> 
     Ok(RecordBatch::try_new(schema.clone(), batch.columns()[..width].to_vec())?)
 }
 
-/// Whether the path's name says that it is no delimited text.
-fn names_other_format(path: &str) -> bool {
-    let name = path.trim_end_matches(".gz").trim_end_matches(".zst").to_ascii_lowercase();
-    let other = [".parquet", ".json", ".ndjson", ".jsonl", ".arrow", ".feather", ".ipc"];
-    other.iter().any(|ending| name.ends_with(ending))
+fn plural(columns: usize) -> String {
+    if columns == 1 { "1 column".to_string() } else { format!("{columns} columns") }
 }
 
 /// The file's columns by position, cast to the table's types; all others have their defaults. The last one is what is

@@ -18,7 +18,8 @@ use super::statement::{StatementContext, on_conflict, statement_text};
 use crate::catalog::{EngineTable, Entry, OnConflict, Table, set_option, unknown_option};
 use crate::connectors::compact::compacted;
 use crate::connectors::{
-    FILE_SINK, FileFormat, FileOptions, FileTable, FileWriteOptions, MemoryTable, RowCounter,
+    FILE_SINK, FileFormat, FileOptions, FileTable, FileWriteOptions, MemoryTable, Replaced,
+    RowCounter,
 };
 use crate::error::{Error, Report, Result};
 
@@ -153,10 +154,12 @@ pub(super) async fn copy(cx: &StatementContext<'_>, copy: Copy) -> Result<Frame>
         target.schema = with_distinct_names(&target.schema);
     }
     let parallel = !target.is_single_file();
+    let replaced = Replaced::find(&target)?;
     let sink = SinkSpec { sink: FILE_SINK.to_string(), options: target.to_value() };
     let plan = physical_plan(&copy.input, &cx.settings)?;
     let job = executor.run(&plan, sink, parallel, &cx.settings, &cx.token).await?;
     *cx.last_job.lock() = Some(job);
+    replaced.remove()?;
     Ok(Frame::written(counter.rows()))
 }
 

@@ -209,7 +209,8 @@ impl Estimator {
 
     /// Bytes of one row of these columns.
     pub fn row_width(&self, columns: &[ColumnId]) -> f64 {
-        columns.iter().map(|&id| self.column(id).width).sum()
+        // The sum of no floats is -0.0.
+        columns.iter().fold(0.0, |bytes, &id| bytes + self.column(id).width)
     }
 }
 

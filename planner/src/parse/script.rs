@@ -64,7 +64,12 @@ fn sentence(message: &str) -> String {
     if let Some(first) = message.get_mut(..1) {
         first.make_ascii_lowercase();
     }
-    message.replace(", found: EOF", ", but the text ends here").replace(", found: ", ", found ")
+    let message = message.strip_suffix('.').unwrap_or(&message);
+    message
+        .replace(", found: EOF", ", but the text ends here")
+        .replace(" before EOF", ", but the text ends here")
+        .replace("unexpected EOF while in a multi-line comment", "unterminated comment")
+        .replace(", found: ", ", found ")
 }
 
 /// A token stream with the text it came from; the statement heads are methods in the sibling files.

@@ -4,6 +4,7 @@
 //! depends on whether the cut lies inside quotes: every piece is summarised while it is read (how quoting comes out
 //! of it for each way of coming in), and a piece is parsed once the summaries of all pieces before it are there.
 
+mod columns;
 mod error;
 mod infer;
 mod parse;

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, BinaryViewBuilder, BooleanBuilder, Date32Builder, PrimitiveBuilder,
+    Array, ArrayRef, AsArray, BinaryViewBuilder, BooleanBuilder, Date32Builder, PrimitiveBuilder,
     StringBuilder, StringViewBuilder, TimestampMicrosecondBuilder,
 };
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{
-    ArrowPrimitiveType, DataType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
-    Int64Type, IntervalMonthDayNanoType, IntervalUnit, TimeUnit, UInt8Type, UInt16Type, UInt32Type,
-    UInt64Type,
+    ArrowPrimitiveType, DataType, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type,
+    Int32Type, Int64Type, IntervalMonthDayNanoType, IntervalUnit, Time64NanosecondType, TimeUnit,
+    UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use thalweg_planner::intervals;
 use thalweg_runtime::Result;
@@ -31,6 +31,8 @@ pub struct ColumnFields<'a> {
     pub structure: Structure,
     /// Unquoted text that means NULL, beside the empty field.
     pub null: Option<&'a [u8]>,
+    /// Whether the column's type was guessed from such values: then none of their digits is rounded away.
+    pub guessed: bool,
 }
 
 /// A row whose value is not of the column's type.
@@ -99,6 +101,15 @@ impl ColumnFields<'_> {
                 self.binary(data_type)
             }
             DataType::Interval(IntervalUnit::MonthDayNano) => Ok(self.interval()),
+            DataType::Decimal128(precision, scale) if self.guessed => {
+                let (array, bad) =
+                    self.primitive::<Decimal128Type>(|b| text::decimal(b, *precision, *scale));
+                let array = array.as_primitive::<Decimal128Type>().clone();
+                Ok((Arc::new(array.with_precision_and_scale(*precision, *scale)?), bad))
+            }
+            DataType::Time64(TimeUnit::Nanosecond) => {
+                Ok(self.primitive::<Time64NanosecondType>(text::time))
+            }
             other => self.by_cast(other),
         }
     }

@@ -10,8 +10,9 @@ use thalweg_runtime::operators::OperatorContext;
 use thalweg_runtime::source::{Source, SourceSpec};
 use thalweg_runtime::{Error, Result};
 
+use super::columns::{column_names, header_name};
 use super::error::{bad_value, ragged, unclosed_quote};
-use super::infer::{column_names, structure};
+use super::infer::structure;
 use super::parse::ColumnFields;
 use crate::connectors::files::partition_value;
 use crate::connectors::scan::{
@@ -74,6 +75,7 @@ impl SplitFormat for CsvFormat {
             ignore_errors: self.scan.csv.ignore_errors,
             header: self.scan.csv_header,
             check_names: self.scan.csv_by_name,
+            guessed: self.scan.csv_guessed,
             names,
             columns,
             batch_rows: self.spec.batch_rows.max(1),
@@ -128,6 +130,7 @@ struct CsvScan {
     ignore_errors: bool,
     header: bool,
     check_names: bool,
+    guessed: bool,
     /// The columns of the file.
     names: Vec<String>,
     columns: Vec<Column>,
@@ -187,7 +190,7 @@ impl CsvScan {
                         true => structure.unescape(raw, &mut text),
                         false => text = raw.to_vec(),
                     }
-                    String::from_utf8_lossy(&text).trim().to_string()
+                    header_name(&text, f.quoted)
                 });
                 let names = column_names(Some(names.collect()), fields.len());
                 block.at = next;
@@ -271,6 +274,7 @@ impl CsvScan {
                 index,
                 structure: self.structure,
                 null: self.null.as_deref(),
+                guessed: self.guessed,
             };
             let (array, bad) = fields.parse(&column.data_type)?;
             if let Some(row) = bad.first()

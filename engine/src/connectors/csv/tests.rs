@@ -200,3 +200,60 @@ fn intervals_are_read_as_they_are_written() {
         ["14 mons -3 days 4 hours 5 mins 6.700000000 secs", "-1 days -1 hours", "0 secs"];
     assert_eq!(rows, expected);
 }
+
+#[test]
+fn quotes_say_that_a_value_is_text_unless_everything_is_quoted() {
+    let found = |text: &str| types(text).into_iter().map(|(_, t)| t).collect::<Vec<_>>();
+    let (text, number) = (DataType::Utf8View, DataType::Int64);
+    assert_eq!(found("a,b\n\"1\",2\n\"3\",4\n"), [text.clone(), number.clone()]);
+    // Whoever quotes some of a column's numbers means nothing by it.
+    assert_eq!(found("a\n\"1\"\n2\n"), [number.clone()]);
+    // Nor does whoever quotes what needs no quotes, and all of it.
+    assert_eq!(found("id,n\n\"1\",\"x\"\n\"2\",\"y\"\n"), [number.clone(), text.clone()]);
+    assert_eq!(found("\"id\"\n\"1\"\n"), [number.clone()]);
+    assert_eq!(found("\"id\",\"n\",\"c\"\n1,\"x\",\"7\"\n"), [number, text.clone(), text]);
+}
+
+#[test]
+fn quoted_names_make_a_header() {
+    let names = |text: &str| types(text).into_iter().map(|(n, _)| n).collect::<Vec<_>>();
+    assert_eq!(names("\"2024\",\"2025\"\n10,11\n"), ["2024", "2025"]);
+    assert_eq!(names("\"id\",\"2024\"\n\"a\",1\n"), ["id", "2024"]);
+    assert_eq!(names("\"1\",\"x\"\n\"2\",\"y\"\n"), ["column_1", "column_2"]);
+    assert_eq!(names("\" a\", b\n1,2\n"), [" a", "b"]);
+}
+
+#[test]
+fn the_header_decides_between_delimiters() {
+    // Every row but the first has the same number of semicolons.
+    assert_eq!(rows("a\nx;y\np;q\nr;s\n"), ["x;y", "p;q", "r;s"]);
+    let many = "k,t\n".to_string() + &"1,a;b;c;d;e\n".repeat(300);
+    assert_eq!(rows(&many)[0], "1|a;b;c;d;e");
+}
+
+#[test]
+fn no_digit_is_rounded_away_that_was_not_expected() {
+    let mut text = "price\n".to_string() + &"1.50\n".repeat(2_000_000);
+    text.push_str("1.505\n");
+    text.push_str(&"1.50\n".repeat(2_000_000));
+    let (message, _) = error(&text, &FileOptions::default());
+    let expected = "line 2000002, column 1 (\"price\"): cannot read \"1.505\" as DECIMAL(38, 2)";
+    assert_eq!(message, format!("CSV error in FILE, {expected}"));
+}
+
+#[test]
+fn the_header_is_no_row() {
+    let (_dir, path) = text_file("a.csv", &("a_long_name\n".to_string() + &"1\n".repeat(1_472)));
+    let table = FileTable::discover(&[path], None, &FileOptions::default()).unwrap();
+    assert_eq!(table.statistics().rows, Some(1_472.0));
+}
+
+#[test]
+fn files_without_a_common_column_are_no_table() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("a.csv"), "x,y\n1,a\n").unwrap();
+    std::fs::write(dir.path().join("b.csv"), "p,q\n1,2\n").unwrap();
+    let folder = dir.path().display().to_string();
+    let refused = read(&folder, &FileOptions::default()).map(drop).map_err(|e| e.to_string());
+    assert!(refused.is_err_and(|e| e.contains("have no column in common")));
+}

@@ -114,7 +114,9 @@ fn infer_arrow(files: &mut [FoundFile], kind: FileKind, options: &FileOptions) -
 fn infer_csv(files: &mut [FoundFile], kind: FileKind, options: &FileOptions) -> Result<Inferred> {
     let dialect = infer_files(files, kind.compression, &options.csv, options.schema.as_ref())?;
     let bytes: u64 = files.iter().map(|f| f.size).sum();
-    let rows = plain_bytes(bytes, kind.compression) / dialect.record_bytes.max(1.0);
+    let headers = dialect.header_bytes * files.len() as f64;
+    let rows_bytes = (plain_bytes(bytes, kind.compression) - headers).max(0.0);
+    let rows = rows_bytes / dialect.record_bytes.max(1.0);
     for (file, columns) in files.iter_mut().zip(dialect.file_columns) {
         file.columns = columns;
     }
@@ -167,10 +169,15 @@ fn kind_of(file: &FoundFile, format: Option<FileFormat>) -> Result<FileKind> {
         };
         Ok(format_by_magic(&plain))
     };
-    let format = match format.or_else(|| format_by_name(&file.name)) {
-        Some(format) => format,
+    if let Some(format) = format {
+        return Ok(FileKind { format, compression });
+    }
+    let format = match (format_by_name(&file.name), by_magic()?) {
+        // No text begins as these do, whatever its name says.
+        (_, Some(format @ (FileFormat::Parquet | FileFormat::Arrow))) => format,
+        (Some(format), _) | (None, Some(format)) => format,
         // Text without a telling name or head is delimited text.
-        None => by_magic()?.unwrap_or(FileFormat::Csv),
+        (None, None) => FileFormat::Csv,
     };
     Ok(FileKind { format, compression })
 }

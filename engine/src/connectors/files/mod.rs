@@ -20,9 +20,9 @@ pub(crate) use format::{delimiter_by_name, format_by_name, strip_compression};
 pub use hive::PartitionColumn;
 pub(crate) use hive::{encode as partition_folder, value as partition_value};
 pub use options::{CsvOptions, FileOptions};
-pub(crate) use options::{boolean, one_byte};
+pub(crate) use options::{boolean, no_such_option, one_byte};
 pub(crate) use spool::reader as unpacking_reader;
 pub use table::FileTable;
 
 pub(crate) use discover::{FoundFile, system_env};
-pub(crate) use union::common_type;
+pub(crate) use union::{common_type, must_share_a_column};

@@ -4,6 +4,8 @@ use arrow::datatypes::SchemaRef;
 use serde::{Deserialize, Serialize};
 use thalweg_runtime::{Error, Result};
 
+use super::FileFormat;
+
 /// How delimited text is read. What is `None` is found out from the files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CsvOptions {
@@ -40,6 +42,8 @@ pub struct FileOptions {
     pub json_ignore_errors: bool,
     /// The columns, when the user declares them; otherwise they are inferred.
     pub schema: Option<SchemaRef>,
+    /// The keys that were set.
+    pub named: Vec<String>,
 }
 
 impl FileOptions {
@@ -55,7 +59,8 @@ impl FileOptions {
 
     /// Sets an option by its key; false if the key is none of [`FileOptions::KEYS`].
     pub fn set(&mut self, key: &str, value: &str) -> Result<bool> {
-        match key.to_ascii_lowercase().as_str() {
+        let key = &key.to_ascii_lowercase();
+        match key.as_str() {
             "csv.header" => self.csv.header = Some(boolean(key, value)?),
             "csv.delimiter" => self.csv.delimiter = Some(one_byte(key, value)?),
             "csv.quote" if value.is_empty() => self.csv.quote = None,
@@ -65,7 +70,30 @@ impl FileOptions {
             "json.ignore-errors" => self.json_ignore_errors = boolean(key, value)?,
             _ => return Ok(false),
         }
+        self.named.push(key.clone());
         Ok(true)
+    }
+
+    /// Refuses options that say nothing about files of a format.
+    pub fn check(&self, format: FileFormat) -> Result<()> {
+        let concerned = |key: &str| match key.split_once('.') {
+            Some(("csv", _)) => format == FileFormat::Csv,
+            Some(("json", _)) => format == FileFormat::Json,
+            _ => true,
+        };
+        match self.named.iter().find(|key| !concerned(key)) {
+            Some(key) => Err(no_such_option(format, key)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// An option that files of a format do not have.
+pub(crate) fn no_such_option(format: FileFormat, key: &str) -> Error {
+    Error::User {
+        message: format!("{} files have no option \"{key}\"", format.name()),
+        detail: None,
+        hint: Some("leave it out, or name another format".into()),
     }
 }
 
@@ -109,5 +137,9 @@ mod tests {
         assert!(options.set("csv.delimiter", "ab").is_err());
         assert_eq!(options.csv.header, Some(false));
         assert_eq!(options.csv.delimiter, Some(b'\t'));
+        assert!(options.check(FileFormat::Csv).is_ok());
+        assert!(options.check(FileFormat::Parquet).is_err());
+        assert!(options.set("json.ignore-errors", "on").unwrap());
+        assert!(options.check(FileFormat::Csv).is_err());
     }
 }

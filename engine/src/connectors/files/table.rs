@@ -39,6 +39,7 @@ impl FileTable {
     ) -> Result<FileTable> {
         let mut files = discover::find(paths)?;
         let inferred = infer(&mut files, format, options)?;
+        options.check(inferred.kind.format)?;
         let partitions: Vec<_> = files.iter().map(|f| f.partition.clone()).collect();
         let mut partition_columns = hive::columns(&partitions);
         partition_columns.retain(|p| inferred.schema.field_with_name(&p.name).is_err());
@@ -55,6 +56,7 @@ impl FileTable {
             csv,
             csv_header,
             csv_by_name,
+            csv_guessed: options.schema.is_none(),
             json_layout,
             json_ignore_errors: options.json_ignore_errors,
         };

@@ -1,18 +1,24 @@
 //! One set of columns for several files.
 //!
 //! Columns are matched by name; a column that a file lacks is NULL there. Types that differ are widened without
-//! loss, or else the table is refused with both files named.
+//! loss, or else the table is refused with both files named. So it is when a file has no column in common with those
+//! before it: then the files are not parts of one table.
 
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use thalweg_runtime::{Error, Result};
 
+/// Columns of a file that an error names at most.
+const NAMES_MAX: usize = 6;
+
 /// The columns of all files together, in the order in which they first occur. All are nullable, since a later
 /// file may lack them.
 pub fn union(schemas: &[(&str, SchemaRef)]) -> Result<SchemaRef> {
     let mut fields: Vec<(Field, &str)> = Vec::new();
     for (file, schema) in schemas {
+        let earlier = fields.iter().map(|(f, _)| f.name());
+        must_share_a_column(schemas[0].0, earlier, file, schema.fields().iter().map(|f| f.name()))?;
         for field in schema.fields() {
             match fields.iter_mut().find(|(f, _)| f.name() == field.name()) {
                 Some((known, first)) => widen(known, first, field, file)?,
@@ -24,6 +30,30 @@ pub fn union(schemas: &[(&str, SchemaRef)]) -> Result<SchemaRef> {
         }
     }
     Ok(Arc::new(Schema::new(fields.into_iter().map(|(f, _)| f).collect::<Vec<_>>())))
+}
+
+/// Refuses a file none of whose columns the files before it have. The first file, and files without columns, pass.
+pub fn must_share_a_column<'a>(
+    first: &str,
+    earlier: impl IntoIterator<Item = &'a String>,
+    file: &str,
+    columns: impl IntoIterator<Item = &'a String>,
+) -> Result<()> {
+    let earlier: Vec<&str> = earlier.into_iter().map(String::as_str).collect();
+    let columns: Vec<&str> = columns.into_iter().map(String::as_str).collect();
+    if earlier.is_empty() || columns.is_empty() || columns.iter().any(|c| earlier.contains(c)) {
+        return Ok(());
+    }
+    Err(Error::User {
+        message: format!("\"{first}\" and \"{file}\" have no column in common"),
+        detail: Some(format!("{} against {}", listed(&earlier), listed(&columns))),
+        hint: Some("files that are read together must be parts of one table".into()),
+    })
+}
+
+fn listed(names: &[&str]) -> String {
+    let shown = names.iter().take(NAMES_MAX).copied().collect::<Vec<_>>().join(", ");
+    if names.len() > NAMES_MAX { format!("{shown}, …") } else { shown }
 }
 
 fn widen(known: &mut Field, first: &str, field: &Field, file: &str) -> Result<()> {
@@ -142,6 +172,20 @@ mod tests {
         let c = schema(vec![("y", DataType::Int64)]);
         let Err(Error::User { detail, .. }) = union(&[("a", a), ("c", c)]) else { panic!() };
         assert!(detail.unwrap().contains("\"c\""));
+    }
+
+    #[test]
+    fn files_of_different_tables_are_refused() {
+        let schema = |name: &str| -> SchemaRef {
+            Arc::new(Schema::new(vec![Field::new(name, DataType::Int32, false)]))
+        };
+        let Err(Error::User { message, detail, .. }) =
+            union(&[("a", schema("x")), ("b", schema("x")), ("c", schema("y"))])
+        else {
+            panic!()
+        };
+        assert_eq!(message, "\"a\" and \"c\" have no column in common");
+        assert_eq!(detail.as_deref(), Some("x against y"));
     }
 
     #[test]

@@ -1,15 +1,21 @@
-//! Columns and types of JSON files, from a sample of their objects.
+//! Columns and types of JSON files, from a sample of their objects. Strings that are all ISO dates, times or timestamps
+//! are read as such, as in delimited text.
 
 use std::fs::File;
 use std::io::Read;
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::compute::kernels::cast_utils::Parser;
+use arrow::datatypes::{
+    DataType, Date32Type, Field, Schema, SchemaRef, Time64NanosecondType, TimeUnit,
+    TimestampMicrosecondType,
+};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use thalweg_runtime::{Error, Result};
 
 use super::layout::{JsonLayout, ValueEnd};
-use crate::connectors::files::{Compression, FoundFile, unpacking_reader};
+use crate::connectors::files::{Compression, FoundFile, must_share_a_column, unpacking_reader};
+use crate::connectors::text::value;
 
 /// Bytes of the first file's beginning that are looked at, and of each of some others.
 const SAMPLE_BYTES: u64 = 8 << 20;
@@ -43,7 +49,10 @@ pub fn infer_files(
         let others = files.iter().filter(|f| f.path != sampled.path && f.size > 0);
         for file in others.take(OTHER_FILES_MAX) {
             let (text, whole) = beginning(file, compression, OTHER_BYTES)?;
-            add_all(&mut shape, file, &text, whole, layout, true)?;
+            let mut other = Shape::Object(Vec::new());
+            add_all(&mut other, file, &text, whole, layout, true)?;
+            must_share_a_column(&sampled.name, shape.keys(), &file.name, other.keys())?;
+            shape.add(other);
         }
     }
     let schema = match declared {
@@ -135,6 +144,11 @@ enum Shape {
     LongInteger,
     Double,
     Text,
+    Date,
+    Time,
+    Timestamp,
+    /// A timestamp with an offset.
+    Zoned,
     List(Box<Shape>),
     Object(Vec<(String, Shape)>),
 }
@@ -151,6 +165,7 @@ impl Shape {
             }
             (Shape::Integer | Shape::LongInteger, Shape::Double)
             | (Shape::Double, Shape::Integer | Shape::LongInteger) => Shape::Double,
+            (Shape::Date, Shape::Timestamp) | (Shape::Timestamp, Shape::Date) => Shape::Timestamp,
             (Shape::List(mut a), Shape::List(b)) => {
                 a.add(*b);
                 Shape::List(a)
@@ -168,9 +183,39 @@ impl Shape {
         };
     }
 
+    /// The keys of an object.
+    fn keys(&self) -> impl Iterator<Item = &String> {
+        let fields = if let Shape::Object(fields) = self { fields.as_slice() } else { &[] };
+        fields.iter().map(|(name, _)| name)
+    }
+
+    /// The shape of a string. What the decoder would not read stays text.
+    fn of_text(text: &str) -> Self {
+        let bytes = text.as_bytes();
+        if !bytes.first().is_some_and(u8::is_ascii_digit) || bytes.trim_ascii().len() < text.len() {
+            return Shape::Text;
+        }
+        if value::date(bytes).is_some() && Date32Type::parse(text).is_some() {
+            return Shape::Date;
+        }
+        if value::time(bytes).is_some() && Time64NanosecondType::parse(text).is_some() {
+            return Shape::Time;
+        }
+        match value::timestamp(bytes) {
+            Some(time) if TimestampMicrosecondType::parse(text) == Some(time.micros) => {
+                if time.zoned { Shape::Zoned } else { Shape::Timestamp }
+            }
+            _ => Shape::Text,
+        }
+    }
+
     fn data_type(self) -> DataType {
         match self {
             Shape::Null | Shape::Text => DataType::Utf8View,
+            Shape::Date => DataType::Date32,
+            Shape::Time => DataType::Time64(TimeUnit::Nanosecond),
+            Shape::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, None),
+            Shape::Zoned => DataType::Timestamp(TimeUnit::Microsecond, Some("+00:00".into())),
             Shape::Boolean => DataType::Boolean,
             Shape::Integer => DataType::Int64,
             Shape::LongInteger => DataType::Decimal128(20, 0),
@@ -223,8 +268,8 @@ impl<'de> Visitor<'de> for ShapeVisitor {
         Ok(Shape::Double)
     }
 
-    fn visit_str<E>(self, _: &str) -> Result<Shape, E> {
-        Ok(Shape::Text)
+    fn visit_str<E>(self, text: &str) -> Result<Shape, E> {
+        Ok(Shape::of_text(text))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Shape, A::Error> {

@@ -40,6 +40,8 @@ pub struct FileScan {
     pub csv_header: bool,
     /// For delimited text: whether headers must name the table's columns.
     pub csv_by_name: bool,
+    /// For delimited text: whether the columns' types were guessed, so that a value of another form is an error.
+    pub csv_guessed: bool,
     /// For JSON: how objects follow each other.
     pub json_layout: JsonLayout,
     /// Leave out JSON records that cannot be read.

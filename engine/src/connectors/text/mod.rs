@@ -1,9 +1,15 @@
 //! Text in files: pieces of files that are read in parallel, records and fields, and values.
 
 mod blocks;
+mod dialect;
+mod kinds;
 mod quoting;
 mod record;
 pub(crate) mod value;
 
 pub(crate) use blocks::{Pieces, TextBlocks};
+pub(crate) use dialect::{
+    DELIMITERS, ends_a_field, header_needs_quotes, is_needlessly_quoted, needs_quotes,
+};
+pub(crate) use kinds::{FixedPoint, Kinds};
 pub(crate) use record::{Field, RecordEnd, Structure};

@@ -45,6 +45,31 @@ pub fn double(text: &[u8]) -> Option<f64> {
     std::str::from_utf8(text.trim_ascii()).ok()?.parse().ok()
 }
 
+/// A decimal of a scale, in units of its last digit. Digits beyond the scale are none of its values.
+pub fn decimal(text: &[u8], precision: u8, scale: i8) -> Option<i128> {
+    let text = text.trim_ascii();
+    let (negative, number) = match text.first()? {
+        b'-' => (true, &text[1..]),
+        b'+' => (false, &text[1..]),
+        _ => (false, text),
+    };
+    let point = number.iter().position(|b| *b == b'.').unwrap_or(number.len());
+    let fraction = number.get(point + 1..).unwrap_or_default();
+    let missing = usize::try_from(scale).ok()?.checked_sub(fraction.len())?;
+    if point + fraction.len() == 0 {
+        return None;
+    }
+    let digits = number[..point].iter().chain(fraction);
+    let all = digits.chain(std::iter::repeat_n(&b'0', missing));
+    let value = all.copied().try_fold(0_i128, |value, byte| {
+        let digit = byte.wrapping_sub(b'0');
+        let value = value.checked_mul(10)?.checked_add(i128::from(digit))?;
+        (digit <= 9).then_some(value)
+    })?;
+    let fits = value < 10_i128.checked_pow(u32::from(precision))?;
+    fits.then_some(if negative { -value } else { value })
+}
+
 /// A truth value.
 pub fn boolean(text: &[u8]) -> Option<bool> {
     let text = text.trim_ascii();
@@ -161,6 +186,23 @@ pub fn timestamp(text: &[u8]) -> Option<TimestampText> {
     }
 }
 
+/// Nanoseconds since midnight of `HH:MM:SS[.fraction]`.
+pub fn time(text: &[u8]) -> Option<i64> {
+    let text = text.trim_ascii();
+    if text.get(5) != Some(&b':') {
+        return None;
+    }
+    let (micros, _) = time_prefix(text.get(..8)?)?;
+    let nanos = match &text[8..] {
+        [] => 0,
+        [b'.', fraction @ ..] if (1..=9).contains(&fraction.len()) => {
+            digits(fraction)? * 10_i64.pow(9 - fraction.len() as u32)
+        }
+        _ => return None,
+    };
+    Some(micros * 1_000 + nanos)
+}
+
 /// Microseconds of `HH:MM[:SS[.fraction]]` and what follows. Fractions are rounded to microseconds.
 fn time_prefix(text: &[u8]) -> Option<(i64, &[u8])> {
     let hour = digits(text.get(..2)?)?;
@@ -212,6 +254,12 @@ mod tests {
         assert_eq!(integer(b"+7"), Some(7));
         assert_eq!(integer(b"1.0"), None);
         assert_eq!(double(b"-Infinity"), Some(f64::NEG_INFINITY));
+        assert_eq!(decimal(b"-1.5", 38, 2), Some(-150));
+        assert_eq!(decimal(b"12", 38, 0), Some(12));
+        assert_eq!(decimal(b"1.234", 38, 2), None);
+        assert_eq!(decimal(b"1e2", 38, 2), None);
+        assert_eq!(decimal(b".", 38, 2), None);
+        assert_eq!(decimal(&[b'9'; 39], 38, 0), None);
         assert_eq!(binary(b"\\x00ff"), Some(vec![0, 255]));
     }
 
@@ -231,5 +279,8 @@ mod tests {
         assert_eq!(at("1970-01-01T00:00Z"), Some((0, true)));
         assert_eq!(at("1970-01-01 24:00:00"), None);
         assert_eq!(at("1970-01-01x"), None);
+        assert_eq!(time(b"00:00:01.000000005"), Some(1_000_000_005));
+        assert_eq!(time(b"23:59:59.9999999"), Some(86_399_999_999_900));
+        assert_eq!(time(b"10:00"), None);
     }
 }

@@ -96,7 +96,7 @@ impl ParquetEncoder {
 
 fn parquet_error(error: ParquetError) -> Error {
     match error {
-        ParquetError::NYI(what) => Error::Unsupported(format!("writing Parquet: {what}")),
+        ParquetError::NYI(what) => Error::user(format!("cannot write Parquet: {what}")),
         other => Error::user(format!("cannot write Parquet: {other}")),
     }
 }
@@ -190,7 +190,8 @@ impl TextEncoder {
                     .map_err(|e| Error::io("cannot compress", &e))?,
             ),
         };
-        let style = CsvStyle { delimiter: options.delimiter, ..CsvStyle::default() };
+        let delimiter = options.delimiter;
+        let style = CsvStyle { delimiter, keeps_types: true, ..CsvStyle::default() };
         let mut text = Vec::new();
         if options.format == FileFormat::Csv && options.header {
             write_csv_header(schema.fields().iter().map(|f| f.name().as_str()), style, &mut text);

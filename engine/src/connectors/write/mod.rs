@@ -3,8 +3,11 @@
 mod counter;
 mod encoder;
 pub mod format;
+#[cfg(test)]
+mod guess_tests;
 mod options;
 mod output;
+mod replaced;
 mod sink;
 #[cfg(test)]
 mod tests;
@@ -12,6 +15,7 @@ mod typed;
 
 pub use counter::RowCounter;
 pub use options::{Codec, FileWriteOptions};
+pub use replaced::Replaced;
 pub use sink::FileSink;
 pub(crate) use typed::typed_batch;
 

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::{DataType, Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 use thalweg_runtime::{Error, Result};
 
 use crate::connectors::files::{
-    Compression, FileFormat, boolean, format_by_name, one_byte, strip_compression,
+    Compression, FileFormat, boolean, format_by_name, no_such_option, one_byte, strip_compression,
 };
 
 /// Rows of a Parquet row group when nothing else is said.
@@ -51,8 +51,12 @@ pub struct FileWriteOptions {
     pub delimiter: u8,
     /// Columns whose values become folders, by position; they are left out of the files.
     pub partition_by: Vec<usize>,
-    /// Whether a folder may hold files already.
+    /// Whether the files that a folder holds are replaced.
     pub overwrite: bool,
+    /// Whether files are added to those that a folder holds.
+    pub append: bool,
+    /// The keys that were set.
+    pub named: Vec<String>,
     /// Distinguishes the files of this statement from others in the same folder.
     pub run: u64,
     /// The number of a [`super::RowCounter`].
@@ -61,7 +65,7 @@ pub struct FileWriteOptions {
 
 impl FileWriteOptions {
     /// The keys that [`FileWriteOptions::set`] knows.
-    pub const KEYS: [&'static str; 7] = [
+    pub const KEYS: [&'static str; 8] = [
         "format",
         "compression",
         "row_group_size",
@@ -69,6 +73,7 @@ impl FileWriteOptions {
         "delimiter",
         "partition_by",
         "overwrite",
+        "append",
     ];
 
     /// The options for a path; format and compression follow from its name if it tells them.
@@ -94,6 +99,8 @@ impl FileWriteOptions {
             delimiter: if tab { b'\t' } else { b',' },
             partition_by: Vec::new(),
             overwrite: false,
+            append: false,
+            named: Vec::new(),
             run: 0,
             counter: None,
         }
@@ -104,8 +111,16 @@ impl FileWriteOptions {
         self.file_name().is_some_and(|name| format_by_name(&name).is_some())
     }
 
-    /// What is wrong with the target as a whole: a folder that is missing, or a compression that the format has not.
+    /// What is wrong with the target as a whole: a folder that is missing, or options that the format has not.
     pub fn check(&self, format_is_given: bool) -> Result<()> {
+        self.check_keys()?;
+        if let Some(field) = self.schema.fields().iter().find(|f| !self.holds(f.data_type())) {
+            return Err(Error::User {
+                message: format!("{} files cannot hold intervals", self.format.name()),
+                detail: Some(format!("the column \"{}\" has such values", field.name())),
+                hint: Some("cast the column to VARCHAR".into()),
+            });
+        }
         let name = self.file_name().unwrap_or_default();
         let text = matches!(self.format, FileFormat::Csv | FileFormat::Json);
         if !text && strip_compression(&name).0 != Compression::None {
@@ -136,6 +151,36 @@ impl FileWriteOptions {
         }
     }
 
+    fn check_keys(&self) -> Result<()> {
+        let concerned = |key: &str| match key {
+            "header" | "csv.header" | "delimiter" | "csv.delimiter" => {
+                self.format == FileFormat::Csv
+            }
+            "row_group_size" => self.format == FileFormat::Parquet,
+            _ => true,
+        };
+        if let Some(key) = self.named.iter().find(|key| !concerned(key)) {
+            return Err(no_such_option(self.format, key));
+        }
+        if self.overwrite && self.append {
+            return Err(Error::user("overwrite and append exclude each other"));
+        }
+        Ok(())
+    }
+
+    /// Whether files of the format have a form for values of a type.
+    fn holds(&self, data_type: &DataType) -> bool {
+        match data_type {
+            DataType::Interval(_) => self.format != FileFormat::Parquet,
+            DataType::List(item)
+            | DataType::LargeList(item)
+            | DataType::FixedSizeList(item, _)
+            | DataType::Map(item, _) => self.holds(item.data_type()),
+            DataType::Struct(fields) => fields.iter().all(|f| self.holds(f.data_type())),
+            _ => true,
+        }
+    }
+
     fn file_name(&self) -> Option<String> {
         Path::new(&self.path).file_name().map(|name| name.to_string_lossy().into_owned())
     }
@@ -150,8 +195,10 @@ impl FileWriteOptions {
             "delimiter" | "csv.delimiter" => self.delimiter = one_byte(key, value)?,
             "partition_by" => self.partition_by = self.positions(value)?,
             "overwrite" => self.overwrite = boolean(key, value)?,
+            "append" => self.append = boolean(key, value)?,
             _ => return Ok(false),
         }
+        self.named.push(key.to_ascii_lowercase());
         Ok(true)
     }
 
@@ -166,13 +213,16 @@ impl FileWriteOptions {
             .map_err(|e| Error::Internal(format!("the options of a file sink: {e}")))
     }
 
-    /// Whether one file is written rather than a folder of files.
+    /// Whether one file is written rather than a folder of files: its name has an extension, or its format was given.
+    /// A folder is meant by partitions, by a slash at the end, and by its being there.
     pub fn is_single_file(&self) -> bool {
         if is_stream(&self.path) {
             return true;
         }
-        let named = Path::new(&self.path).extension().is_some() && !self.path.ends_with('/');
-        named && self.partition_by.is_empty() && !Path::new(&self.path).is_dir()
+        let given = self.named.iter().any(|key| key == "format");
+        let named = given || Path::new(&self.path).extension().is_some();
+        let folder = self.path.ends_with('/') || Path::new(&self.path).is_dir();
+        named && !folder && self.partition_by.is_empty()
     }
 
     /// The format must have been set before.

@@ -1,10 +1,10 @@
 //! The sink "file-write".
 //!
 //! One subtask writes one file; several, or a path without an extension, write a folder of files. With `partition_by`
-//! rows go to a folder for each combination of values, and at most [`OPEN_FILES_MAX`] files are open at a time.
+//! rows go to a folder for each combination of values, and at most [`OPEN_FILES_MAX`] files are open at a time. What a
+//! folder holds already is looked at before the sink starts, see [`super::Replaced`].
 
 use std::collections::HashMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::task::Waker;
@@ -48,34 +48,8 @@ impl SinkConnector for FileSink {
         if single && cx.parallelism > 1 {
             return Err(Error::Internal("a single file needs a sink with one subtask".into()));
         }
-        if !single {
-            check_folder(&options)?;
-        }
         Ok(Box::new(FileWriter::new(options, single, counter, cx)))
     }
-}
-
-/// A folder with files of others is not written into unless the user says so.
-fn check_folder(options: &FileWriteOptions) -> Result<()> {
-    if options.overwrite {
-        return Ok(());
-    }
-    let Ok(entries) = fs::read_dir(&options.path) else { return Ok(()) };
-    let run = format!("{:016x}", options.run);
-    let foreign = entries.flatten().any(|entry| {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        // Folders of partitions may stand beside each other, but not beside files.
-        let folder = entry.path().is_dir() && !options.partition_by.is_empty();
-        !name.starts_with('.') && !name.contains(&run) && !folder
-    });
-    if foreign {
-        return Err(Error::User {
-            message: format!("the folder \"{}\" is not empty", options.path),
-            detail: None,
-            hint: Some("set overwrite = true to write beside what is there".into()),
-        });
-    }
-    Ok(())
 }
 
 struct FileWriter {

@@ -8,7 +8,7 @@ use arrow::array::{
 };
 use thalweg_runtime::Result;
 
-use super::{FILE_SINK, FileWriteOptions, RowCounter};
+use super::{FILE_SINK, FileWriteOptions, Replaced, RowCounter};
 use crate::catalog::Table;
 use crate::connectors::testing::{read, rows_as_text, run, spec, write};
 use crate::connectors::{FileOptions, FileTable, MemoryTable};
@@ -64,14 +64,15 @@ fn round_trip(name: &str, settings: &[(&str, &str)]) -> Result<RecordBatch> {
 
 #[test]
 fn every_format_reads_back() {
-    let cases: [(&str, &[(&str, &str)]); 8] = [
+    let cases: [(&str, &[(&str, &str)]); 9] = [
         ("a.csv", &[]),
         ("a.csv.gz", &[]),
         ("a.tsv", &[("header", "off")]),
         ("a.csv.zst", &[("delimiter", ";")]),
         ("a.parquet", &[("compression", "zstd"), ("row_group_size", "2")]),
         ("a.parquet", &[("compression", "lz4")]),
-        ("folder", &[("format", "csv")]),
+        ("folder/", &[("format", "csv")]),
+        ("name", &[("format", "csv")]),
         ("other", &[]),
     ];
     let twice = [rows_as_text(&sample()), rows_as_text(&sample())].concat();
@@ -108,12 +109,38 @@ fn partitions_become_folders_and_columns_again() {
     let mut rows = rows_as_text(&read(&path, &FileOptions::default()).unwrap());
     rows.sort();
     assert_eq!(rows, ["1|a/b", "2|∅", "3|c", "4|a/b"]);
-    let again = write(
-        FILE_SINK,
-        &FileWriteOptions { run: 1, partition_by: vec![], ..options }.to_value(),
-        &[],
-    );
-    assert!(again.is_err(), "a folder that holds partitions takes no files beside them");
+    let found = |o: FileWriteOptions| Replaced::find(&o).map(drop).map_err(|e| e.to_string());
+    let refused = found(options.clone());
+    assert!(refused.as_ref().is_err_and(|e| e.contains("is not empty")), "{refused:?}");
+    let refused = found(FileWriteOptions { partition_by: vec![], ..options.clone() });
+    assert!(refused.is_err(), "a folder that holds partitions takes no files beside them");
+    assert_eq!(found(FileWriteOptions { append: true, ..options }), Ok(()));
+}
+
+#[test]
+fn files_are_replaced_when_the_new_ones_are_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("out").display().to_string();
+    let rows = |keys: Vec<&str>| {
+        let keys: ArrayRef = Arc::new(StringViewArray::from(keys));
+        RecordBatch::try_from_iter(vec![("k", keys.clone()), ("x", keys)]).unwrap()
+    };
+    let replace = |batch: RecordBatch, run: u64| {
+        let settings = [("partition_by", "k"), ("format", "csv"), ("overwrite", "on")];
+        let options = FileWriteOptions { run, ..options(&path, &settings, &batch) };
+        let replaced = Replaced::find(&options)?;
+        write(FILE_SINK, &options.to_value(), &[batch])?;
+        replaced.remove()
+    };
+    replace(rows(vec!["a", "b"]), 1).unwrap();
+    replace(rows(vec!["b", "c"]), 2).unwrap();
+    let mut found = rows_as_text(&read(&path, &FileOptions::default()).unwrap());
+    found.sort();
+    assert_eq!(found, ["b|b", "c|c"]);
+    assert_eq!(std::fs::read_dir(&path).unwrap().count(), 2, "the folder k=a is gone");
+    std::fs::write(dir.path().join("out/letter.odt"), "mine").unwrap();
+    let refused = replace(rows(vec!["d"]), 3).map_err(|e| e.to_string());
+    assert!(refused.is_err_and(|e| e.contains("cannot be replaced")));
 }
 
 #[test]
@@ -176,4 +203,31 @@ fn targets_that_cannot_be_written_are_refused() {
     assert!(arrow.set("compression", "gzip").is_err());
     assert!(arrow.set("compression", "zstd").unwrap());
     assert!(options("a.csv", &[], &batch).set("compression", "snappy").is_err());
+    let other_formats = |name: &str, key: &str, value: &str| {
+        options(name, &[(key, value)], &batch).check(false).map_err(|e| e.to_string())
+    };
+    for (name, key, value) in [
+        ("a.json", "header", "on"),
+        ("a.parquet", "delimiter", ";"),
+        ("a.csv", "row_group_size", "9"),
+    ] {
+        let refused = other_formats(name, key, value);
+        assert!(refused.is_err_and(|e| e.contains("files have no option")), "{name} {key}");
+    }
+    assert_eq!(other_formats("a.tsv", "header", "off"), Ok(()));
+}
+
+#[test]
+fn one_file_is_written_where_a_name_and_a_format_are_given() {
+    let (batch, dir) = (sample(), tempfile::tempdir().unwrap());
+    let single = |name: &str, settings: &[(&str, &str)]| {
+        let path = dir.path().join(name).display().to_string();
+        options(&path, settings, &batch).is_single_file()
+    };
+    assert!(single("a.csv", &[]));
+    assert!(single("name", &[("format", "csv")]));
+    assert!(!single("name", &[]));
+    assert!(!single("name/", &[("format", "csv")]));
+    assert!(!single("", &[("format", "csv")]), "the folder is there");
+    assert!(!single("a.csv", &[("partition_by", "i")]));
 }

@@ -1,12 +1,14 @@
 //! Rows as delimited text that our own reader reads back exactly.
 //!
 //! NULL is an empty field and the empty string `""`; a row of one column that is NULL is an empty line. Fields are
-//! quoted only where they must be.
+//! quoted only where they must be; where types are to be kept, that is also text that could be taken for a number, a
+//! date or another type, so that a reader that guesses types finds text again.
 
 use arrow::array::ArrayRef;
 use thalweg_runtime::Result;
 
 use super::values::Values;
+use crate::connectors::text::{ends_a_field, header_needs_quotes, needs_quotes};
 
 /// How fields are separated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,11 +17,13 @@ pub struct CsvStyle {
     pub delimiter: u8,
     /// Around fields that need it.
     pub quote: u8,
+    /// Whether text that looks like a value of another type is quoted.
+    pub keeps_types: bool,
 }
 
 impl Default for CsvStyle {
     fn default() -> Self {
-        CsvStyle { delimiter: b',', quote: b'"' }
+        CsvStyle { delimiter: b',', quote: b'"', keeps_types: false }
     }
 }
 
@@ -33,7 +37,11 @@ pub fn write_csv_header<'a>(
         if i > 0 {
             out.push(style.delimiter);
         }
-        write_csv_text(name.as_bytes(), style, out);
+        let name = name.as_bytes();
+        match style.keeps_types && header_needs_quotes(name, style.delimiter, style.quote) {
+            true => write_quoted(name, style, out),
+            false => write_csv_text(name, style, out),
+        }
     }
     out.push(b'\n');
 }
@@ -68,13 +76,19 @@ pub fn write_csv_rows(
     Ok(())
 }
 
-/// Writes a field that is not NULL, quoted if it must be.
+/// Writes a text that is not NULL, quoted if it must be.
 pub fn write_csv_text(text: &[u8], style: CsvStyle, out: &mut Vec<u8>) {
-    let special = |b: &u8| *b == style.delimiter || *b == style.quote || matches!(b, b'\n' | b'\r');
-    if !text.is_empty() && !text.iter().any(special) {
-        out.extend_from_slice(text);
-        return;
+    let needed = match style.keeps_types {
+        true => needs_quotes(text, style.delimiter, style.quote),
+        false => text.is_empty() || ends_a_field(text, style.delimiter, style.quote),
+    };
+    match needed {
+        true => write_quoted(text, style, out),
+        false => out.extend_from_slice(text),
     }
+}
+
+fn write_quoted(text: &[u8], style: CsvStyle, out: &mut Vec<u8>) {
     out.push(style.quote);
     for &byte in text {
         if byte == style.quote {

@@ -1,0 +1,148 @@
+//! Delimited text is read back with its types and values by a reader that is told nothing.
+
+use std::sync::Arc;
+
+use super::{FILE_SINK, FileWriteOptions};
+use crate::connectors::FileOptions;
+use crate::connectors::testing::{read, write};
+use arrow::array::{
+    ArrayRef, BinaryViewArray, BooleanArray, Date32Array, Decimal128Array, Float64Array,
+    Int64Array, RecordBatch, StringViewArray, Time64NanosecondArray, TimestampMicrosecondArray,
+    UInt64Array,
+};
+
+/// Texts that look like something else, or like structure.
+const TEXTS: [&str; 30] = [
+    "1e5",
+    "2",
+    "1.50",
+    "TRUE",
+    "false",
+    "2024-01-31",
+    "2024-01-31 10:00:00",
+    "10:00:00",
+    "007",
+    "NaN",
+    "\\x00ff",
+    "18446744073709551615",
+    "",
+    " ",
+    " x",
+    "1 ",
+    "a,b",
+    "p;q",
+    "\"",
+    "a\nb",
+    "\r",
+    "'x'",
+    "t|u",
+    "NULL",
+    "-",
+    "Infinity",
+    "2024-01-31T10:00:00Z",
+    "ä",
+    "\t",
+    "x",
+];
+
+fn read_back(batch: &RecordBatch, name: &str) -> RecordBatch {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(name).display().to_string();
+    let options = FileWriteOptions::new(&path, &batch.schema());
+    write(FILE_SINK, &options.to_value(), std::slice::from_ref(batch)).unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    read(&path, &FileOptions::default()).unwrap_or_else(|e| panic!("{e:?} in\n{text}"))
+}
+
+fn assert_same(batch: &RecordBatch, name: &str) {
+    let again = read_back(batch, name);
+    let types = |b: &RecordBatch| -> Vec<_> {
+        b.schema().fields().iter().map(|f| (f.name().clone(), f.data_type().clone())).collect()
+    };
+    assert_eq!(types(&again), types(batch), "{batch:?}");
+    assert_eq!(again.columns(), batch.columns(), "{batch:?}");
+}
+
+fn nullable(columns: Vec<(String, ArrayRef)>) -> RecordBatch {
+    RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(n, c)| (n, c, true)))
+        .unwrap()
+}
+
+/// Numbers below a limit, the same in every run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % limit
+    }
+
+    fn text(&mut self) -> &'static str {
+        TEXTS[self.below(TEXTS.len())]
+    }
+}
+
+#[test]
+fn random_texts_stay_text() {
+    let mut random = Random(29);
+    for round in 0..600 {
+        let rows = random.below(6);
+        let mut columns: Vec<(String, ArrayRef)> = Vec::new();
+        for i in 0..=random.below(3) {
+            let texts: StringViewArray =
+                (0..rows).map(|_| (random.below(10) > 0).then(|| random.text())).collect();
+            // Names are not blank, and differ.
+            let name = random.text();
+            let name = if name.trim().is_empty() { format!("c{i}") } else { name.to_string() };
+            if columns.iter().all(|(known, _)| *known != name) {
+                columns.push((name, Arc::new(texts)));
+            }
+        }
+        assert_same(&nullable(columns), if round % 2 == 0 { "a.csv" } else { "a.tsv" });
+    }
+}
+
+#[test]
+fn types_are_found_again() {
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("2024", Arc::new(Int64Array::from(vec![Some(1), None]))),
+        ("true", Arc::new(UInt64Array::from(vec![Some(u64::MAX), Some(0)]))),
+        ("f", Arc::new(Float64Array::from(vec![Some(0.1 + 0.2), Some(1e300)]))),
+        ("b", Arc::new(BooleanArray::from(vec![Some(true), None]))),
+        ("d", Arc::new(Date32Array::from(vec![None, Some(-1)]))),
+        ("c", Arc::new(Time64NanosecondArray::from(vec![Some(1), Some(86_399_000_000_000)]))),
+        ("t", Arc::new(TimestampMicrosecondArray::from(vec![Some(1_500_000), None]))),
+        (
+            "z",
+            Arc::new(TimestampMicrosecondArray::from(vec![Some(7), None]).with_timezone("+00:00")),
+        ),
+        (
+            "m",
+            Arc::new(
+                Decimal128Array::from(vec![123_456_789_012_345_678_901, 10])
+                    .with_precision_and_scale(38, 2)
+                    .unwrap(),
+            ),
+        ),
+        (
+            "p",
+            Arc::new(
+                Decimal128Array::from(vec![150, 225]).with_precision_and_scale(38, 2).unwrap(),
+            ),
+        ),
+        ("x", Arc::new(BinaryViewArray::from(vec![Some(&b"\x00\xff"[..]), Some(b"")]))),
+        ("1", Arc::new(StringViewArray::from(vec!["1", "2"]))),
+    ];
+    let all = nullable(columns.iter().map(|(n, c)| (n.to_string(), c.clone())).collect());
+    assert_same(&all, "a.csv");
+    for (name, column) in columns {
+        assert_same(&nullable(vec![(name.to_string(), column)]), "a.csv");
+    }
+}
+
+#[test]
+fn results_without_rows_keep_their_names() {
+    let none: ArrayRef = Arc::new(StringViewArray::from(Vec::<&str>::new()));
+    assert_same(&nullable(vec![("2024".into(), none.clone()), ("1e5".into(), none)]), "a.csv");
+}
