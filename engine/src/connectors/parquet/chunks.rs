@@ -17,6 +17,7 @@ use thalweg_runtime::env::Environment;
 use thalweg_runtime::memory::Reservation;
 use thalweg_runtime::{Error, Result};
 
+use super::buffers::BufferPool;
 use super::meta::{FileReader, ParquetMeta, PositionedFile};
 
 /// Ranges with a smaller gap between them are read as one.
@@ -27,6 +28,8 @@ const GAP_BYTES_MAX: u64 = 64 << 10;
 pub struct FetchedChunks {
     bytes: ChunkBytes,
     file_len: u64,
+    /// Where unpacked pages go.
+    pub pool: Arc<BufferPool>,
 }
 
 #[derive(Debug, Clone)]
@@ -85,11 +88,16 @@ fn page_locations(meta: &ParquetMeta, group: usize, leaf: usize) -> Option<&[Pag
 }
 
 /// Opens a file whose ranges are then read as they are wanted. Blocks.
-pub fn open(env: &dyn Environment, path: &Path, name: &str) -> Result<FetchedChunks> {
+pub fn open(
+    env: &dyn Environment,
+    path: &Path,
+    name: &str,
+    pool: Arc<BufferPool>,
+) -> Result<FetchedChunks> {
     let file = env.open_file(path);
     let file = file.map_err(|e| Error::io(format!("cannot open \"{name}\""), &e))?;
     let file = PositionedFile::new(file);
-    Ok(FetchedChunks { file_len: file.len(), bytes: ChunkBytes::InFile(file) })
+    Ok(FetchedChunks { file_len: file.len(), bytes: ChunkBytes::InFile(file), pool })
 }
 
 /// Reads ranges, ascending and without overlaps. Blocks.
@@ -99,14 +107,16 @@ pub fn read_ranges(
     name: &str,
     file_len: u64,
     ranges: Vec<Range<u64>>,
+    pool: Arc<BufferPool>,
 ) -> Result<FetchedChunks> {
     let context = || format!("cannot read \"{name}\"");
     let file = env.open_file(path).map_err(|e| Error::io(context(), &e))?;
     let mut parts = Vec::with_capacity(ranges.len());
     for range in ranges {
         let length = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
-        let mut buffer = vec![0; length];
-        let read = file.read_at(&mut buffer, range.start).map_err(|e| Error::io(context(), &e))?;
+        let mut buffer = pool.take(length);
+        let read =
+            file.read_at(buffer.bytes_mut(), range.start).map_err(|e| Error::io(context(), &e))?;
         if read < length {
             return Err(Error::User {
                 message: format!("the file \"{name}\" has become shorter while it was read"),
@@ -114,15 +124,15 @@ pub fn read_ranges(
                 hint: None,
             });
         }
-        parts.push((range.start, Bytes::from(buffer)));
+        parts.push((range.start, buffer.freeze()));
     }
-    Ok(FetchedChunks { bytes: ChunkBytes::Held(Arc::new((parts, None))), file_len })
+    Ok(FetchedChunks { bytes: ChunkBytes::Held(Arc::new((parts, None))), file_len, pool })
 }
 
 impl FetchedChunks {
     /// Nothing of a file: for row groups of which no column is read.
-    pub fn none(file_len: u64) -> Self {
-        FetchedChunks { bytes: ChunkBytes::Held(Arc::default()), file_len }
+    pub fn none(file_len: u64, pool: Arc<BufferPool>) -> Self {
+        FetchedChunks { bytes: ChunkBytes::Held(Arc::default()), file_len, pool }
     }
 
     /// The same with the charge for the bytes, which is returned when nothing refers to them any more.

@@ -68,13 +68,13 @@ impl Columns {
         }
         let large = large_chunks(meta, split.group, &leaves);
         let (there, path, name) = (env.clone(), file.path.clone(), file.name.clone());
-        let size = file.size;
+        let (size, pool) = (file.size, shared.buffers.clone());
         self.state = ColumnState::Fetching(IoTask::spawn(env, move || {
             let chunks = match fetched {
                 Some((ranges, charge)) => {
-                    read_ranges(&*there, &path, &name, size, ranges)?.charged(charge)
+                    read_ranges(&*there, &path, &name, size, ranges, pool)?.charged(charge)
                 }
-                None => open(&*there, &path, &name)?,
+                None => open(&*there, &path, &name, pool)?,
             };
             let unpacked = unpacked_bytes(&large, &chunks);
             Ok((chunks, unpacked))
@@ -93,7 +93,10 @@ impl Columns {
         self.fetch(shared, split, meta, true);
         let chunks = match &mut self.state {
             ColumnState::Decoding(_) => return Ok(true),
-            ColumnState::Unfetched => FetchedChunks::none(shared.scan.files[split.plan.index].size),
+            ColumnState::Unfetched => {
+                let size = shared.scan.files[split.plan.index].size;
+                FetchedChunks::none(size, shared.buffers.clone())
+            }
             ColumnState::Fetching(task) => match task.poll(cx.waker) {
                 Some(fetched) => {
                     let (chunks, unpacked) = fetched?;

@@ -5,16 +5,15 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::datatypes::SchemaRef;
-use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{
-    ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder, RowSelection,
-};
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowGroups, RowSelection};
+use parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};
 use parquet::errors::ParquetError;
 use thalweg_runtime::Result;
 use thalweg_runtime::batch::BATCH_BYTES_MAX;
 
 use super::chunks::FetchedChunks;
 use super::meta::{ParquetMeta, guarded};
+use super::pages::GroupPages;
 use super::statistics::{rows_of, value_width};
 use crate::connectors::scan::{ColumnSource, constant, to_table_type};
 
@@ -124,16 +123,15 @@ impl GroupDecoder {
         let constants = places.iter().copied().filter(|&p| plan.root(p).is_none()).collect();
         let roots: Vec<usize> = delivered.iter().filter_map(|&p| plan.root(p)).collect();
         let reader = guarded(&plan.name, || {
-            let mask = ProjectionMask::roots(meta.reader.parquet_schema(), roots);
-            let mut builder =
-                ParquetRecordBatchReaderBuilder::new_with_metadata(chunks, meta.reader.clone())
-                    .with_row_groups(vec![group])
-                    .with_projection(mask)
-                    .with_batch_size(batch_rows);
-            if let Some(selection) = selection {
-                builder = builder.with_row_selection(selection);
-            }
-            builder.build()
+            let schema = meta.reader.parquet_schema();
+            let mask = ProjectionMask::roots(schema, roots);
+            let fields = meta.reader.schema().fields();
+            let levels = parquet_to_arrow_field_levels(schema, mask, Some(fields))?;
+            let pages = GroupPages::new(meta.reader.metadata().clone(), group, chunks);
+            let batch_rows = batch_rows.min(pages.num_rows()).max(1);
+            ParquetRecordBatchReader::try_new_with_row_groups(
+                &levels, &pages, batch_rows, selection,
+            )
         })?;
         Ok(GroupDecoder { plan: plan.clone(), reader, delivered, constants })
     }

@@ -3,6 +3,7 @@
 //! A split is one row group. Its column chunks are fetched on I/O threads, the next split's while the current one is
 //! decoded; nothing is fetched that footers, bloom filters, page indexes or runtime filters rule out.
 
+mod buffers;
 mod chunks;
 mod columns;
 mod decode;
@@ -15,6 +16,7 @@ mod meta;
 mod narrow;
 mod page_header;
 mod page_sizes;
+mod pages;
 mod ranges;
 mod reader;
 mod row_group;

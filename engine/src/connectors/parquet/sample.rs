@@ -10,6 +10,7 @@ use arrow::compute::concat;
 use arrow::datatypes::DataType;
 use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
 
+use super::buffers::BufferPool;
 use super::chunks::{FetchedChunks, ranges, read_ranges};
 use super::decode::{FilePlan, GroupDecoder};
 use super::learned::{Draw, SampleKey};
@@ -144,7 +145,8 @@ fn read(
     };
     let env = system_env();
     let chunks: FetchedChunks =
-        read_ranges(&*env, &file.path, &file.name, file.size, wanted).ok()?;
+        read_ranges(&*env, &file.path, &file.name, file.size, wanted, BufferPool::process())
+            .ok()?;
     let selection = selection(rows, runs);
     let batch_rows = selection.row_count().max(1);
     let mut decoder =

@@ -11,6 +11,7 @@ use thalweg_runtime::job::JobContext;
 use thalweg_runtime::memory::Reservation;
 use thalweg_runtime::source::{Source, SourceReader, SourceSpec};
 
+use super::buffers::BufferPool;
 use super::decode::FilePlan;
 use super::meta::ParquetMeta;
 use super::reader::ParquetReader;
@@ -50,6 +51,8 @@ pub struct SharedScan {
     pub layout: ReadLayout,
     /// What the scan holds: fetched bytes and large pages. Readers take shares of it.
     pub memory: Reservation,
+    /// Buffers for what is fetched and unpacked.
+    pub buffers: Arc<BufferPool>,
     /// The job, for its functions and environment.
     pub job: Arc<JobContext>,
     splits: Mutex<Splits>,
@@ -103,10 +106,13 @@ impl SharedScan {
         let files: VecDeque<usize> = (0..scan.files.len())
             .filter(|&i| file_may_match(spec, &scan, &scan.files[i]))
             .collect();
+        let buffers = BufferPool::process();
+        buffers.keep_within(job.memory.limit());
         let bytes_all = files.iter().map(|&i| scan.files[i].size).sum();
         Arc::new(SharedScan {
             layout: ReadLayout::new(spec),
             memory: job.memory.reserve("ParquetScan"),
+            buffers,
             spec: spec.clone(),
             scan,
             job: job.clone(),
