@@ -192,7 +192,10 @@ impl MemoryManager {
         let charged =
             !refused && self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok();
         if !charged {
-            return Err(self.exhausted(holder, bytes));
+            let (asked, limit) = (size_text(bytes), size_text(self.limit()));
+            let name = holder.name();
+            let asking = format!("\"{name}\" asked for {asked} more, the limit is {limit}");
+            return Err(self.exhausted(asking, bytes));
         }
         let used = self.used();
         self.peak.fetch_max(used, Ordering::Relaxed);
@@ -201,6 +204,21 @@ impl MemoryManager {
             self.trim();
         }
         Ok(())
+    }
+
+    /// Fails if the heap has outgrown the budget without anybody asking: a value that `working` built, say.
+    pub fn check_heap(&self, working: &str) -> Result<()> {
+        if self.heap_meter.is_none() {
+            return Ok(());
+        }
+        let (held, limit) = (self.used().saturating_add(self.unaccounted()), self.limit());
+        if held <= limit {
+            return Ok(());
+        }
+        let (in_use, allowed) = (size_text(held), size_text(limit));
+        let what =
+            format!("{in_use} are in use after a step of \"{working}\", the limit is {allowed}");
+        Err(self.exhausted(what, held - limit))
     }
 
     /// Returns `bytes` that `holder` was charged for.
@@ -269,7 +287,7 @@ impl MemoryManager {
     }
 
     /// Asks the largest revocable holder for `bytes`, and builds the error that names the largest holders.
-    fn exhausted(&self, asking: &Arc<Holder>, bytes: usize) -> Error {
+    fn exhausted(&self, what: String, bytes: usize) -> Error {
         let mut holders = self.live_holders();
         holders.sort_by_key(|holder| std::cmp::Reverse(holder.size()));
         if let Some(victim) =
@@ -290,11 +308,7 @@ impl MemoryManager {
         };
         Error::ResourcesExhausted {
             message: format!(
-                "out of memory: \"{}\" asked for {} more, the limit is {}; {named}{unaccounted} \
-                 (raise memory_limit to allow more)",
-                asking.name(),
-                size_text(bytes),
-                size_text(self.limit()),
+                "out of memory: {what}; {named}{unaccounted} (raise memory_limit to allow more)"
             ),
         }
     }
@@ -318,6 +332,16 @@ fn size_text(bytes: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_heap_that_outgrows_the_budget_is_noticed() {
+        let manager = MemoryManager::with_heap_meter(1 << 20, || 600 << 10);
+        manager.check_heap("Project").unwrap();
+        manager.set_limit(500 << 10);
+        let message = manager.check_heap("Project").unwrap_err().to_string();
+        assert!(message.contains("600.0 KB are in use after a step of \"Project\""), "{message}");
+        assert!(message.contains("600.0 KB of the heap are held by no operator"), "{message}");
+    }
 
     #[test]
     fn over_budget_names_the_biggest_holders() {
