@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow::array::{
+    Array, ArrayData, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array,
+};
 use arrow::compute::{filter, take};
-use arrow_schema::SchemaRef;
+use arrow_schema::{DataType, SchemaRef};
 
 use crate::element::RowKind;
 use crate::error::Result;
@@ -141,14 +143,27 @@ impl Batch {
         self.columns.iter().map(|c| c.get_array_memory_size()).sum()
     }
 
-    /// Bytes of the rows themselves, as a slice of larger buffers counts only its part.
+    /// Bytes of the rows themselves, as a slice of larger buffers counts only its part. Strings outside of their views
+    /// count as often as rows have them, but no more than the buffers they are in.
     pub fn data_bytes(&self) -> usize {
-        self.columns
-            .iter()
-            .map(|c| {
-                c.to_data().get_slice_memory_size().unwrap_or_else(|_| c.get_array_memory_size())
-            })
-            .sum()
+        self.bytes_with(&|rows, buffers| rows.min(buffers))
+    }
+
+    /// The same for rows that are kept: strings outside of their views count as the buffers that they keep alive.
+    pub fn kept_bytes(&self) -> usize {
+        self.bytes_with(&|_, buffers| buffers)
+    }
+
+    /// Bytes of the rows, where `strings` decides between the bytes that views point to and those of their buffers.
+    fn bytes_with(&self, strings: &dyn Fn(usize, usize) -> usize) -> usize {
+        let bytes = |column: &ArrayRef| {
+            let data = column.to_data();
+            match data.get_slice_memory_size() {
+                Ok(fixed) => fixed + string_bytes(&data, strings),
+                Err(_) => column.get_array_memory_size(),
+            }
+        };
+        self.columns.iter().map(bytes).sum()
     }
 
     /// The batch as Arrow's own, for expressions, scans and sinks.
@@ -156,6 +171,28 @@ impl Batch {
         let options = RecordBatchOptions::new().with_row_count(Some(self.rows));
         Ok(RecordBatch::try_new_with_options(schema, self.columns.clone(), &options)?)
     }
+}
+
+/// Bytes of a string that its view holds.
+const INLINE_BYTES: usize = 12;
+
+/// Bytes of strings outside of their views, at any depth of a column.
+fn string_bytes(data: &ArrayData, strings: &dyn Fn(usize, usize) -> usize) -> usize {
+    let own = match data.data_type() {
+        DataType::Utf8View | DataType::BinaryView => {
+            let buffers = data.buffers()[1..].iter().map(|buffer| buffer.capacity()).sum();
+            strings(long_string_bytes(data), buffers)
+        }
+        _ => 0,
+    };
+    own + data.child_data().iter().map(|child| string_bytes(child, strings)).sum::<usize>()
+}
+
+/// Bytes of the strings of a view array that are longer than a view holds.
+pub(crate) fn long_string_bytes(data: &ArrayData) -> usize {
+    let views: &[u128] = data.buffer(0);
+    let lengths = views[..data.len()].iter().map(|&view| view as u32 as usize);
+    lengths.filter(|&length| length > INLINE_BYTES).sum()
 }
 
 impl From<RecordBatch> for Batch {
@@ -248,4 +285,39 @@ pub fn concat(batches: &[Batch]) -> Result<Batch> {
     });
     let ingest_time_us = batches.iter().map(|b| b.ingest_time_us).min().unwrap_or(0);
     Ok(Batch { columns, rows, selection: None, kinds, ingest_time_us })
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{StringViewArray, StringViewBuilder, StructArray};
+    use arrow_schema::{Field, Fields};
+
+    use super::*;
+
+    fn views(strings: usize) -> ArrayRef {
+        Arc::new((0..strings).map(|i| Some(format!("{i:040}"))).collect::<StringViewArray>())
+    }
+
+    #[test]
+    fn long_strings_are_bytes_of_their_rows() {
+        let column = views(1_000);
+        let batch = Batch::new(vec![column.clone()], 1_000);
+        assert_eq!(batch.data_bytes(), 1_000 * (16 + 40));
+        assert!(batch.kept_bytes() >= batch.data_bytes());
+        let part = batch.slice(10, 5);
+        assert_eq!(part.data_bytes(), 5 * (16 + 40), "a slice counts its own strings");
+        assert!(part.kept_bytes() >= 40_000, "and keeps all of them alive");
+        let fields = Fields::from(vec![Field::new("s", DataType::Utf8View, true)]);
+        let nested: ArrayRef = Arc::new(StructArray::new(fields, vec![column], None));
+        assert_eq!(Batch::new(vec![nested], 1_000).data_bytes(), 1_000 * (16 + 40));
+    }
+
+    #[test]
+    fn strings_that_rows_share_are_held_once() {
+        let mut builder = StringViewBuilder::new().with_deduplicate_strings();
+        (0..1_000).for_each(|_| builder.append_value("the same long text in every row"));
+        let batch = Batch::new(vec![Arc::new(builder.finish())], 1_000);
+        let beside = batch.data_bytes() - 16 * 1_000;
+        assert!(beside < 32 << 10, "the block of one string, not a thousand strings: {beside}");
+    }
 }

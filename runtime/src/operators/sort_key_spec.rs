@@ -8,6 +8,7 @@ use arrow_schema::{DataType, SchemaRef, SortOptions};
 use serde::{Deserialize, Serialize};
 
 use super::prelude::*;
+use crate::batch::long_string_bytes;
 use crate::expr::{CompiledExpr, Expr, FunctionRegistry, compile};
 use crate::rows::{SortColumn, SortKeyEncoder, canonical_key};
 
@@ -100,8 +101,8 @@ pub(crate) fn compact_strings(batch: Batch) -> Batch {
         DataType::Utf8View | DataType::BinaryView => {
             let data = column.to_data();
             let held: usize = data.buffers().iter().skip(1).map(|b| b.capacity()).sum();
-            held > STRING_SLACK_BYTES
-                && held > 2 * long_string_bytes(data.buffers()[0].typed_data())
+            let used = long_string_bytes(&data);
+            held > STRING_SLACK_BYTES && held > used + used / STRING_SLACK_DIVISOR
         }
         _ => false,
     };
@@ -124,10 +125,9 @@ pub(crate) fn compact_strings(batch: Batch) -> Batch {
 
 /// Buffers below this size are never copied together.
 const STRING_SLACK_BYTES: usize = 16 << 10;
-
-fn long_string_bytes(views: &[u128]) -> usize {
-    views.iter().map(|&view| view as u32 as usize).filter(|&len| len > 12).sum()
-}
+/// Buffers that are larger than their strings by more than this fraction of them are. A builder's buffers are twice as
+/// large as what is in them at worst.
+const STRING_SLACK_DIVISOR: usize = 8;
 
 fn gc<T: arrow::datatypes::ByteViewType>(column: &ArrayRef) -> ArrayRef {
     use arrow::array::AsArray;

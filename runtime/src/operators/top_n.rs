@@ -177,7 +177,7 @@ impl TopN {
         }
         let batch = compact_strings(batch);
         self.reservation
-            .try_grow(batch.data_bytes() + keys.as_ref().map_or(0, SortKeys::memory_bytes))?;
+            .try_grow(batch.kept_bytes() + keys.as_ref().map_or(0, SortKeys::memory_bytes))?;
         self.rows += batch.num_rows();
         self.candidates.push(Candidates { batch, keys });
         if self.rows > self.wanted.saturating_mul(SLACK_FACTOR).max(self.wanted + SLACK_ROWS) {
@@ -227,7 +227,7 @@ impl TopN {
                 Some(Threshold { leading: leading.slice(last, 1), key: keys.key(last).into() });
         }
         self.reservation
-            .try_grow(best.data_bytes() + keys.as_ref().map_or(0, SortKeys::memory_bytes))?;
+            .try_grow(best.kept_bytes() + keys.as_ref().map_or(0, SortKeys::memory_bytes))?;
         self.rows = best.num_rows();
         self.candidates.push(Candidates { batch: best, keys });
         Ok(())

@@ -108,7 +108,7 @@ impl SortBuffer {
         }
         let batch = compact_strings(batch);
         let keys = self.keys.evaluate(&batch)?;
-        let bytes = batch.data_bytes() + computed_bytes(&batch, &keys);
+        let bytes = batch.kept_bytes() + computed_bytes(&batch, &keys);
         self.reservation.try_grow(bytes)?;
         for (range, column) in self.ranges.iter_mut().zip(&keys) {
             range.add(column)?;
