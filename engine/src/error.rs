@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use thalweg_optimizer::OptimizerError;
-use thalweg_planner::{ErrorKind, PlannerError, Span};
+use thalweg_planner::{ErrorKind, ParsedStatement, PlannerError, Span, with_sql_types};
 
 /// The engine's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -155,6 +155,18 @@ impl Error {
         }
     }
 
+    /// The same error with the place of the name that its message quotes first, if it has no place and a name stands in
+    /// the statement.
+    pub(crate) fn placed_in(mut self, statement: &ParsedStatement) -> Self {
+        if let Some(report) = self.report_mut().filter(|report| report.place.is_none()) {
+            let name = report.message.split('"').nth(1);
+            let span = name.and_then(|name| statement.place_of(name));
+            let sql = || Arc::clone(statement.source_text());
+            report.place = span.map(|span| Place { sql: sql(), span, first_line: 1 });
+        }
+        self
+    }
+
     /// The same error of a text that begins on a line of a script; 0 stands for an unknown line.
     pub(crate) fn from_line(mut self, line: u32) -> Self {
         if let Some(place) = self.report_mut().and_then(|report| report.place.as_mut()) {
@@ -212,6 +224,8 @@ impl From<thalweg_runtime::Error> for Error {
                 Error::ResourcesExhausted(Box::new(Report::new(message)))
             }
             Runtime::User { message, detail, hint } => {
+                let message = with_sql_types(&message);
+                let detail = detail.as_deref().map(with_sql_types);
                 Error::Execution(Box::new(Report { message, detail, hint, place: None }))
             }
             Runtime::Io { context, message } => {

@@ -406,12 +406,90 @@ fn explain_as_text_and_json() {
     assert!(out.stdout.starts_with("plan\n"), "{}", out.stdout);
     let out = Thalweg::new().args(["-c", "EXPLAIN SELECT 1 AS a"]).run();
     assert!(out.stdout.starts_with("Project "), "without a box: {}", out.stdout);
+    let sql = "CREATE TABLE t (a BIGINT); EXPLAIN INSERT INTO t SELECT 1; EXPLAIN DELETE FROM t WHERE a = 1; \
+               EXPLAIN UPDATE t SET a = 2; EXPLAIN CREATE TABLE u AS SELECT 1; EXPLAIN COPY t TO 'x.csv'";
+    let out = Thalweg::new().args(["-c", sql]).run();
+    let top: Vec<&str> = out.stdout.lines().filter(|line| !line.starts_with(' ')).collect();
+    let expected = [
+        "Insert into t",
+        "Delete from t: the rows that stay",
+        "Update t: the rows that it has then",
+        "Create table u",
+        "Copy to 'x.csv'",
+    ];
+    assert_eq!(top, expected, "{}", out.stderr);
     let out = Thalweg::new()
         .args(["--format", "json", "-c", "EXPLAIN (FORMAT JSON, ANALYZE) SELECT 1 AS a"])
         .run();
     let rows: serde_json::Value = serde_json::from_str(&out.stdout).unwrap();
     let plan: serde_json::Value = serde_json::from_str(rows[0]["plan"].as_str().unwrap()).unwrap();
     assert_eq!(plan["actual"]["rows"], 1, "{plan:#}");
+}
+
+#[test]
+fn plans_show_literals_and_calls_as_they_are_written() {
+    let sql = "CREATE TABLE t (a BIGINT, b VARCHAR); \
+               EXPLAIN SELECT b, count(*), sum(a + 1) FROM t WHERE b <> 'it''s' GROUP BY b HAVING count(*) > 1; \
+               EXPLAIN SELECT 'x' || b, DATE '2026-01-01', a * 1.50 FROM t; EXPLAIN VERBOSE SELECT 1 AS one";
+    let out = Thalweg::new().args(["-c", sql]).run();
+    for shown in
+        ["count(*), sum(t.a + 1)", "b != 'it''s'", "'x' || b", "DATE '2026-01-01'", "a * 1.50"]
+    {
+        assert!(out.stdout.contains(shown), "{shown} in {}{}", out.stdout, out.stderr);
+    }
+    for hidden in ["Int64", "Utf8", "Decimal", "~-0"] {
+        assert!(!out.stdout.contains(hidden), "{hidden} in {}", out.stdout);
+    }
+}
+
+#[test]
+fn errors_name_types_as_sql_does() {
+    for (sql, message) in [
+        ("SELECT CAST('abc' AS INTEGER)", "cannot cast string 'abc' to value of INTEGER type"),
+        ("SELECT sum('x')", "no function matches sum(VARCHAR)"),
+        ("SELECT DATE '2026-01-01' + TRUE", "DATE + BOOLEAN"),
+        (
+            "SELECT CAST(b AS INTEGER) FROM (VALUES ('1'), ('Int32')) AS t (b)",
+            "string 'Int32' to value of INTEGER type",
+        ),
+    ] {
+        let out = Thalweg::new().args(["-c", sql]).run();
+        assert!(out.stderr.contains(message), "{}", out.stderr);
+    }
+}
+
+#[test]
+fn errors_point_at_what_they_name() {
+    for (sql, place) in [
+        ("DROP TABLE nope", "LINE 1: DROP TABLE nope\n                   ^^^^"),
+        ("SELECT 1 LIMIT -1", "LINE 1: SELECT 1 LIMIT -1\n                 ^^^^^"),
+        ("SET treads = 1", "LINE 1: SET treads = 1\n            ^^^^^^"),
+        (
+            "CREATE TABLE k (a BIGINT PRIMARY KEY); INSERT INTO k VALUES (1), (1)",
+            "LINE 1: INSERT INTO k VALUES (1), (1)\n                    ^",
+        ),
+    ] {
+        let out = Thalweg::new().args(["-c", sql]).run();
+        assert!(out.stderr.contains(place), "{sql}: {}", out.stderr);
+    }
+}
+
+#[test]
+fn connectors_are_listed_where_one_is_missing() {
+    for with in ["path = 'x.csv'", "connector = 'kafka'"] {
+        let out =
+            Thalweg::new().args(["-c", &format!("CREATE TABLE t (a BIGINT) WITH ({with})")]).run();
+        assert!(out.stderr.contains("'connector' = 'filesystem'"), "{}", out.stderr);
+    }
+}
+
+#[test]
+fn functions_that_nobody_can_call_are_not_listed() {
+    let sql = "SELECT routine_name FROM information_schema.routines";
+    let out = Thalweg::new().args(["--format", "csv", "-c", sql]).run();
+    let names: Vec<&str> = out.stdout.lines().collect();
+    assert!(names.contains(&"upper") && names.contains(&"timezone"));
+    assert!(!names.contains(&"as_whole") && !names.contains(&"input_file_name"));
 }
 
 #[test]

@@ -18,9 +18,23 @@ use crate::average::average;
 use crate::bind::SqlFunction;
 use crate::bytes::bytea;
 use crate::conversions::{self, IntervalPlanner};
+use crate::field_access::NoFieldPlanner;
 use crate::map_access::MapAccessPlanner;
 use crate::rewrite::{QuotientPlanner, single_value};
 use crate::vectors::{DistancePlanner, vector};
+
+/// Functions that are none of users' business: plans call them, or nothing here can answer them.
+const HIDDEN: [&str; 9] = [
+    "as_interval",
+    "as_text",
+    "as_whole",
+    "cast_to_type",
+    "file_row_index",
+    "input_file_name",
+    "interval_length",
+    "interval_times",
+    "single_value",
+];
 
 /// The registry: one map for each kind of function; aliases are entries of their own.
 #[derive(Debug, Clone)]
@@ -75,6 +89,9 @@ impl Default for Functions {
         functions.register_aggregate(average());
         own_scalar_functions().into_iter().for_each(|function| functions.register_scalar(function));
         functions.alias_scalar("len", "character_length");
+        functions.alias_scalar("sign", "signum");
+        functions.alias_scalar("strftime", "to_char");
+        functions.alias_aggregate("every", "bool_and");
         functions.alias_aggregate("first", "first_value");
         functions.alias_aggregate("last", "last_value");
         functions
@@ -95,6 +112,7 @@ fn expr_planners() -> Vec<Arc<dyn ExprPlanner>> {
         Arc::new(IntervalPlanner),
         Arc::new(DistancePlanner),
         Arc::new(MapAccessPlanner),
+        Arc::new(NoFieldPlanner),
         Arc::new(CoreFunctionPlanner::default()),
         Arc::new(NestedFunctionPlanner),
         Arc::new(FieldAccessPlanner),
@@ -186,7 +204,8 @@ impl Functions {
         }
     }
 
-    /// The names and aliases of all functions with their kind, sorted.
+    /// The names and aliases of all functions with their kind, sorted. Left out are those that only plans call, and those
+    /// that only a scan of the library could answer.
     pub fn names(&self) -> Vec<(String, FunctionKind)> {
         let mut names: Vec<(String, FunctionKind)> = Vec::new();
         names.extend(self.scalar.keys().map(|n| (n.clone(), FunctionKind::Scalar)));
@@ -194,6 +213,7 @@ impl Functions {
         names.extend(self.aggregate.keys().map(|n| (n.clone(), FunctionKind::Aggregate)));
         names.extend(self.window.keys().map(|n| (n.clone(), FunctionKind::Window)));
         names.extend(self.sql.keys().map(|n| (n.clone(), FunctionKind::Scalar)));
+        names.retain(|(name, _)| !HIDDEN.contains(&name.as_str()));
         names.sort();
         names
     }

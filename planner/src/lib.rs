@@ -10,12 +10,14 @@ mod catalog;
 mod conversions;
 mod deep_stack;
 mod error;
+mod field_access;
 mod functions;
 pub mod intervals;
 mod map_access;
 mod parse;
 mod planner;
 mod rewrite;
+mod sql_text;
 mod statement;
 pub mod suggest;
 mod time_text;
@@ -30,6 +32,7 @@ pub use error::{ErrorKind, PlannerError, Result, Span};
 pub use functions::{FunctionKind, Functions, own_scalar_functions};
 pub use parse::{Hint, ParsedStatement};
 pub use planner::{Planner, PlannerOptions};
+pub use sql_text::{sql_literal, sql_type_name, with_sql_literals, with_sql_types};
 pub use statement::{
     Copy, CopyFrom, CreateExternalTable, CreateIndex, CreateTable, CreateView, DescribeTarget,
     DropKind, ExplainFormat, Insert, Modification, Modify, QueryPlan, RelationHint, SharedId,

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use thalweg_planner::{FunctionKind, Functions};
+use thalweg_planner::{FunctionKind, Functions, sql_type_name};
 
 use super::store::{CATALOG_NAME, Entry, INFORMATION_SCHEMA, TableCatalog};
-use super::type_name::sql_type_name;
 use crate::error::Result;
 use crate::settings::Settings;
 

@@ -7,14 +7,13 @@ mod statistics;
 mod store;
 mod table;
 mod table_functions;
-mod type_name;
 
 pub use store::{
     CATALOG_NAME, DEFAULT_SCHEMA, Entry, INFORMATION_SCHEMA, OnConflict, TEMPORARY_SCHEMA,
     TableCatalog,
 };
 pub use table::{EngineTable, Table};
-pub use type_name::sql_type_name;
+pub use thalweg_planner::sql_type_name;
 
 pub(crate) use listing::{Listings, describe, texts};
 pub(crate) use resolve::StatementCatalog;

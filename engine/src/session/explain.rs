@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use arrow::array::RecordBatch;
 use thalweg_optimizer::PhysicalPlan;
 use thalweg_optimizer::physical::{Actual, explain, explain_json};
-use thalweg_planner::{ExplainFormat, QueryPlan, Statement};
+use thalweg_planner::{ExplainFormat, Modification, QueryPlan, Statement};
 use thalweg_runtime::job::JobHandle;
 
 use super::frame::Frame;
@@ -30,7 +30,7 @@ pub(super) async fn frame(
     statement: Statement,
     options: Options,
 ) -> Result<Frame> {
-    let query = explained(&statement)?;
+    let (query, sink) = explained(&statement)?;
     let plan = physical_plan(query, &cx.settings)?;
     let actual = match (options.analyze, &statement) {
         (false, _) => None,
@@ -38,28 +38,46 @@ pub(super) async fn frame(
         (true, _) => Some(carry_out(cx, statement).await?),
     };
     let batch = match options.format {
-        ExplainFormat::Text => lines(&explain(&plan, options.verbose, actual.as_ref())),
+        ExplainFormat::Text => {
+            lines(sink.as_deref(), &explain(&plan, options.verbose, actual.as_ref()))
+        }
         ExplainFormat::Json => {
-            let text = format!("{:#}", explain_json(&plan, actual.as_ref()));
-            texts(["plan"], &[[text.as_str()]])
+            let mut plan = explain_json(&plan, actual.as_ref());
+            if let (Some(sink), Some(root)) = (sink, plan.as_object_mut()) {
+                root.insert("sink".to_string(), sink.into());
+            }
+            texts(["plan"], &[[format!("{plan:#}").as_str()]])
         }
     };
     batch.map(Frame::of_text)
 }
 
-/// The query inside a statement.
-fn explained(statement: &Statement) -> Result<&QueryPlan> {
+/// The query inside a statement, and what the statement does with its rows if it writes them.
+fn explained(statement: &Statement) -> Result<(&QueryPlan, Option<String>)> {
     let what = match statement {
-        Statement::Query(query) => return Ok(query),
-        Statement::Insert(insert) => return Ok(&insert.input),
-        Statement::Copy(copy) => return Ok(&copy.input),
-        Statement::Modify(modify) => return Ok(&modify.input),
+        Statement::Query(query) => return Ok((query, None)),
+        Statement::Insert(insert) => {
+            let verb = if insert.overwrite { "overwrite" } else { "into" };
+            return Ok((&insert.input, Some(format!("Insert {verb} {}", insert.table))));
+        }
+        Statement::Copy(copy) => {
+            return Ok((&copy.input, Some(format!("Copy to '{}'", copy.path))));
+        }
+        Statement::Modify(modify) => {
+            let sink = match modify.kind {
+                Modification::Delete => format!("Delete from {}: the rows that stay", modify.table),
+                Modification::Update => {
+                    format!("Update {}: the rows that it has then", modify.table)
+                }
+            };
+            return Ok((&modify.input, Some(sink)));
+        }
         Statement::CopyFrom(_) => "COPY … FROM",
         Statement::CreateIndex(_) => "CREATE INDEX",
         Statement::CreateFunction { .. } => "CREATE FUNCTION",
         Statement::DropFunction { .. } => "DROP FUNCTION",
         Statement::CreateTable(create) => match &create.query {
-            Some(query) => return Ok(query),
+            Some(query) => return Ok((query, Some(format!("Create table {}", create.name)))),
             None => "CREATE TABLE",
         },
         Statement::Explain { .. } => "EXPLAIN",
@@ -78,8 +96,12 @@ fn explained(statement: &Statement) -> Result<&QueryPlan> {
     Err(Error::unsupported(format!("EXPLAIN {what}")))
 }
 
-fn lines(text: &str) -> Result<RecordBatch> {
-    let rows: Vec<[&str; 1]> = text.lines().map(|line| [line]).collect();
+/// A row a line; the plan stands below what its rows go into.
+fn lines(sink: Option<&str>, plan: &str) -> Result<RecordBatch> {
+    let indent = if sink.is_some() { "  " } else { "" };
+    let below = plan.lines().map(|line| format!("{indent}{line}"));
+    let all: Vec<String> = sink.map(str::to_string).into_iter().chain(below).collect();
+    let rows: Vec<[&str; 1]> = all.iter().map(|line| [line.as_str()]).collect();
     texts(["plan"], &rows)
 }
 

@@ -37,7 +37,7 @@ impl Session {
     pub(super) async fn run_statement(&self, parsed: &ParsedStatement) -> Result<Frame> {
         let cx = self.statement_context(parsed.sql());
         let statement = cx.plan(parsed, &[])?;
-        run(&cx, statement).await
+        run(&cx, statement).await.map_err(|error| error.placed_in(parsed))
     }
 
     /// The frame of a query that was not planned from a statement.

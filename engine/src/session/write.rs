@@ -23,6 +23,10 @@ use crate::connectors::{
 };
 use crate::error::{Error, Report, Result};
 
+/// What can stand behind `connector`.
+const CONNECTORS: &str = "A table over files has WITH ('connector' = 'filesystem', 'path' = '…'), which is the only \
+                          connector; a table in memory has no WITH.";
+
 /// `CREATE TABLE`, with the rows of a query when there is one.
 pub(super) async fn create_table(cx: &StatementContext<'_>, create: CreateTable) -> Result<Frame> {
     let CreateTable {
@@ -38,9 +42,7 @@ pub(super) async fn create_table(cx: &StatementContext<'_>, create: CreateTable)
     } = create;
     if let Some((key, _)) = options.first() {
         let report = Report::new(format!("unknown option \"{key}\" of a table in memory"));
-        return Err(Error::catalog(
-            report.with_hint("A connector is named by WITH ('connector' = '…').".to_string()),
-        ));
+        return Err(Error::catalog(report.with_hint(CONNECTORS.to_string())));
     }
     let conflict = on_conflict(or_replace, if_not_exists);
     let catalog = cx.session.catalog();
@@ -79,7 +81,8 @@ pub(super) fn create_external_table(
         return Ok(Frame::empty());
     }
     if create.connector != "filesystem" {
-        return Err(Error::unsupported(format!("the connector \"{}\"", create.connector)));
+        let report = Report::new(format!("there is no connector \"{}\"", create.connector));
+        return Err(Error::Unsupported(Box::new(report.with_hint(CONNECTORS.to_string()))));
     }
     let mut options = FileOptions { schema: create.schema, ..FileOptions::default() };
     let (mut locations, mut format) = (create.locations, create.format);

@@ -2,7 +2,8 @@
 
 use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_common::{Column, JoinType};
-use datafusion_expr::Expr;
+use datafusion_expr::{BinaryExpr, Expr, Operator};
+use thalweg_planner::{sql_literal, with_sql_literals};
 
 use crate::physical::{
     AggregateCall, AggregatePhase, ColumnId, ColumnTable, LateKeys, PhysicalNode, PhysicalOp,
@@ -27,8 +28,8 @@ impl<'a> Names<'a> {
 
     /// A column's name, with its id if they are shown.
     pub fn column(&self, id: ColumnId) -> String {
-        let name = &self.columns.get(id).name;
-        if self.ids { format!("{name}{id}") } else { name.clone() }
+        let name = with_sql_literals(&self.columns.get(id).name);
+        if self.ids { format!("{name}{id}") } else { name }
     }
 
     /// Names of several columns.
@@ -44,7 +45,12 @@ impl<'a> Names<'a> {
                 Some(id) => {
                     Transformed::yes(Expr::Column(Column::new_unqualified(self.column(id))))
                 }
-                None => Transformed::no(node),
+                None => match node {
+                    Expr::Literal(value, _) => {
+                        Transformed::yes(Expr::Column(Column::new_unqualified(sql_literal(&value))))
+                    }
+                    node => Transformed::no(node),
+                },
             })
         });
         let text =
@@ -160,7 +166,13 @@ impl<'a> Names<'a> {
     }
 
     fn exprs(&self, exprs: &[Expr], separator: &str) -> String {
-        let texts: Vec<String> = exprs.iter().map(|expr| self.expr(expr)).collect();
+        let alternatives =
+            |expr: &Expr| matches!(expr, Expr::BinaryExpr(BinaryExpr { op: Operator::Or, .. }));
+        let text = |expr: &Expr| match alternatives(expr) && exprs.len() > 1 {
+            true => format!("({})", self.expr(expr)),
+            false => self.expr(expr),
+        };
+        let texts: Vec<String> = exprs.iter().map(text).collect();
         texts.join(separator)
     }
 

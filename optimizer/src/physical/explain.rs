@@ -133,11 +133,12 @@ fn moves(channel: &Channel) -> bool {
 }
 
 fn count(rows: f64) -> String {
-    format!("{}", rows.round())
+    format!("{}", rows.round() + 0.0)
 }
 
 fn bytes(bytes: f64) -> String {
-    match bytes {
+    // A negative zero is shown with its sign.
+    match bytes + 0.0 {
         b if b < 10_240.0 => format!("{b:.0}B"),
         b if b < 10_485_760.0 => format!("{:.0}KB", b / 1024.0),
         b => format!("{:.0}MB", b / 1_048_576.0),

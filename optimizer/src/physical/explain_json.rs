@@ -85,9 +85,9 @@ fn properties(node: &PhysicalNode, names: &Names<'_>, object: &mut Map<String, V
         json!({ "ordering": names.ordering(&node.provided.ordering) }),
     );
     let estimates = json!({
-        "rows": node.estimates.rows.round(),
+        "rows": node.estimates.rows.round() + 0.0,
         "provenance": node.estimates.provenance.name(),
-        "bytes": node.estimates.bytes.round(),
+        "bytes": node.estimates.bytes.round() + 0.0,
     });
     object.insert("estimates".into(), estimates);
     let (own, all) = (&node.cost, &node.cumulative);

@@ -8,6 +8,13 @@ use crate::functions::Functions;
 use crate::parse::{ParsedStatement, tokens_of};
 use crate::suggest::did_you_mean;
 
+impl ParsedStatement {
+    /// Where a word, or `table.column`, stands in the text; `None` unless it stands there once or is quoted text.
+    pub fn place_of(&self, word: &str) -> Option<Span> {
+        place_of(word, self)
+    }
+}
+
 /// Adds place and suggestions to an error of a statement.
 pub(super) fn complete(
     mut error: PlannerError,

@@ -3,6 +3,7 @@
 use datafusion_common::{DataFusionError, Diagnostic, SchemaError};
 
 use crate::error::{ErrorKind, PlannerError, Span};
+use crate::sql_text::with_sql_types;
 use crate::suggest::did_you_mean;
 
 /// Wraps an error of ours, so that it passes through library code unharmed.
@@ -156,6 +157,9 @@ fn classified(message: &str) -> PlannerError {
     if let Some(error) = unknown_function(message).or_else(|| no_signature(message)) {
         return error;
     }
+    if let Some(clause) = ["LIMIT", "OFFSET"].into_iter().find(|c| message.starts_with(*c)) {
+        return PlannerError::invalid(message).about(clause);
+    }
     let first = message.lines().next().unwrap_or(message);
     let kind = if first.contains("coerce") || first.contains("type") {
         ErrorKind::Type
@@ -184,33 +188,38 @@ fn no_signature(message: &str) -> Option<PlannerError> {
             .and_then(|t| t.split(')').next())
             .unwrap_or("its arguments");
         return Some(
-            PlannerError::new(ErrorKind::Type, format!("no function matches {name}({given})"))
-                .about(name),
+            PlannerError::new(
+                ErrorKind::Type,
+                format!("no function matches {name}({})", with_sql_types(given)),
+            )
+            .about(name),
         );
     };
     let (call, rest) = rest.split_once('\'')?;
-    let candidates: Vec<&str> =
-        rest.lines().skip(1).map(str::trim).filter(|l| l.ends_with(')')).collect();
+    let call = with_sql_types(call);
+    let candidates = rest.lines().skip(1).map(str::trim).filter(|l| l.ends_with(')'));
+    let candidates: Vec<String> = candidates.map(with_sql_types).collect();
     let detail =
         (!candidates.is_empty()).then(|| format!("It can be called as {}.", candidates.join(", ")));
-    let name = call.split('(').next().unwrap_or(call);
+    let name = call.split('(').next().unwrap_or(&call).to_string();
     let error = PlannerError::new(ErrorKind::Type, format!("no function matches {call}"))
         .with_detail(detail);
     Some(error.about(name).with_hint("a CAST of an argument may help".to_string()))
 }
 
-/// The message with a lower-case start, unless its first word is all capitals, and without a full stop.
+/// The message with a lower-case start, unless its first word is all capitals, and without a full stop; types have their
+/// names of SQL.
 fn uncapitalised(message: &str) -> String {
     // Some messages end in a syntax tree.
     let message = message
         .split_once(" { expr: ")
         .map_or(message, |(text, _)| text.rsplit_once(' ').map_or(text, |(t, _)| t));
-    let message = message.trim().trim_end_matches('.');
+    let message = with_sql_types(message.trim().trim_end_matches('.'));
     let mut chars = message.chars();
     match (chars.next(), chars.next()) {
         (Some(first), Some(second)) if first.is_uppercase() && !second.is_uppercase() => {
             first.to_lowercase().chain(message.chars().skip(1)).collect()
         }
-        _ => message.to_string(),
+        _ => message,
     }
 }

@@ -9,6 +9,7 @@ mod depth;
 mod dialect;
 mod external;
 mod hints;
+mod keywords;
 mod materialized;
 mod operators;
 mod position;

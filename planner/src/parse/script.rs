@@ -13,7 +13,7 @@ use datafusion_sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Word
 use super::dialect::ThalwegDialect;
 use super::materialized::Materialized;
 use super::position::{LineIndex, span_of, split_place};
-use super::{Ast, DescribeAst, ParsedStatement, depth, hints, operators};
+use super::{Ast, DescribeAst, ParsedStatement, depth, hints, keywords, operators};
 use crate::error::{PlannerError, Result, Span};
 use crate::statement::ExplainFormat;
 
@@ -42,7 +42,7 @@ pub(crate) fn parse_script(sql: &str) -> (Vec<ParsedStatement>, Option<PlannerEr
         match script.next_statement() {
             Ok(Some(statement)) => statements.push(statement),
             Ok(None) => return (statements, None),
-            Err(error) => return (statements, Some(error)),
+            Err(error) => return (statements, Some(keywords::complete(error, &script.tokens))),
         }
     }
 }

@@ -28,11 +28,59 @@ fn assert_error(sql: &str, message: &str, place: &str, hint: Option<&str>) {
 
 #[test]
 fn syntax_errors_have_a_place() {
-    assert_error("SELEC 1", "expected an SQL statement, found SELEC", "SELEC", None);
+    assert_error(
+        "SELEC 1",
+        "expected an SQL statement, found SELEC",
+        "SELEC",
+        Some("did you mean \"SELECT\"?"),
+    );
     assert_error("SELECT 1; SELECT 2 2 2", "expected end of statement, found 2", "2", None);
     assert_eq!(parts("SELECT (1").0, "expected ), but the text ends here");
     assert_eq!(parts("SELECT 'abc").0, "unterminated string literal");
     assert_error("EXPLAIN (FORMAT XML) SELECT 1", "expected TEXT or JSON, found XML", "XML", None);
+}
+
+#[test]
+fn misspelt_keywords_get_suggestions() {
+    for (sql, keyword) in [
+        ("SELECT id fro t", "FROM"),
+        ("SELECT * fro t", "FROM"),
+        ("SELECT id FROM t oder BY id", "ORDER"),
+        ("SELECT id FROM t gruop BY id", "GROUP"),
+        ("SELECT id FROM t wehre id = 1", "WHERE"),
+        ("creat TABLE x (a INT)", "CREATE"),
+    ] {
+        let hint = parts(sql).2.unwrap_or_default();
+        assert!(hint.starts_with(&format!("did you mean \"{keyword}\"")), "{sql}: {hint}");
+    }
+    assert_eq!(parts("SELECT id FROM t b c").2, None);
+}
+
+#[test]
+fn what_is_not_supported_is_called_so() {
+    assert_eq!(
+        parts("SELECT * FROM t ASOF JOIN t AS u ON t.id = u.id").0,
+        "ASOF JOIN is not supported"
+    );
+    let sql = "SELECT sum(v) OVER (ORDER BY v ROWS BETWEEN 1 PRECEDING AND CURRENT ROW EXCLUDE TIES) FROM t";
+    assert_eq!(parts(sql).0, "EXCLUDE in a window frame is not supported");
+}
+
+#[test]
+fn an_alias_may_be_called_like_a_column() {
+    assert_error(
+        "SELECT v.idd FROM t AS v JOIN t AS w ON v.id = w.id",
+        "column v.idd does not exist",
+        "v.idd",
+        Some("did you mean \"id\"?"),
+    );
+}
+
+#[test]
+fn limits_have_a_place() {
+    let (message, place, _) = parts("SELECT id FROM t LIMIT -1");
+    assert!(message.starts_with("LIMIT "), "{message}");
+    assert_eq!(place.as_deref(), Some("LIMIT"));
 }
 
 #[test]
@@ -95,13 +143,13 @@ fn ambiguity_and_types() {
     );
     assert_error(
         "SELECT sum(s) FROM t",
-        "no function matches sum(Utf8View)",
+        "no function matches sum(VARCHAR)",
         "sum",
         Some("a CAST of an argument may help"),
     );
     assert_error(
         "SELECT * FROM t WHERE id = 'abc'",
-        "cannot cast string 'abc' to value of Int64 type",
+        "cannot cast string 'abc' to value of BIGINT type",
         "'abc'",
         None,
     );
