@@ -33,7 +33,7 @@ impl Folder {
 fn names_that_look_like_numbers_are_a_header() {
     let folder = Folder::new();
     let sql = "COPY (SELECT 10 AS \"2024\", 11 AS \"2025\") TO '@/a.csv'; SELECT * FROM '@/a.csv'";
-    assert_eq!(folder.run(sql), "\"2024\",\"2025\"\n10,11\n");
+    assert_eq!(folder.run(sql), "2024,2025\n10,11\n");
     let sql = "COPY (SELECT 1) TO '@/b.csv'; SELECT count(*) AS n FROM '@/b.csv'";
     assert_eq!(folder.run(sql), "n\n1\n");
 }
@@ -147,6 +147,5 @@ fn strings_of_json_that_are_dates_are_read_as_such() {
     assert_eq!(folder.run("DESCRIBE '@/a.json'"), types);
     let rows = "d,t,z,c,s,d0\n2024-01-31,2024-01-31 10:00:00,2024-01-31 08:00:00+00,10:00:00,2024-01-31,2024-01-31\n\
                 ,2024-01-31 00:00:00,,23:59:59.5,x,\n";
-    let rows = rows.replace(",10:00:00,2024-01-31,", ",10:00:00,\"2024-01-31\",");
     assert_eq!(folder.run("SELECT d, t, z, c, s, n['d'][1] AS d0 FROM '@/a.json'"), rows);
 }

@@ -126,6 +126,35 @@ fn groups_joins_and_sorts() {
     );
 }
 
+/// What a sort may take beyond the limit and the program's own share, in MB: it keeps nothing that it is not charged
+/// for, and only few rows are under way.
+const SORT_SLACK_MB: u64 = 40;
+
+/// The MB that a message says holders of this name have, together.
+fn held_mb(message: &str, name: &str) -> f64 {
+    let words = format!("\"{name}\" holds ");
+    let holders = message.split(&words).skip(1);
+    holders.filter_map(|rest| rest.split_once(" MB")?.0.parse::<f64>().ok()).sum()
+}
+
+#[test]
+fn long_text_is_charged_to_the_sort_that_keeps_it() {
+    let text =
+        ["md5(value::varchar)", "repeat(md5(value::varchar), 10)", "'a text of its own ' || value"];
+    for text in text {
+        let sort = format!("SELECT value, {text} AS t FROM range(4000000) ORDER BY t");
+        let failed = bounded(&sort, "none");
+        assert!(!failed.succeeded, "the rows do not fit");
+        let held = held_mb(&failed.stderr, "Sort");
+        assert!(held > 0.8 * LIMIT_MB as f64, "{held} MB in {}", failed.stderr);
+        assert!(failed.peak_mb <= LIMIT_MB + SORT_SLACK_MB + *OWN_MB, "{} MB", failed.peak_mb);
+    }
+    let fits =
+        bounded("SELECT value, md5(value::varchar) AS t FROM range(700000) ORDER BY t", "csv");
+    assert!(fits.succeeded, "{}", fits.stderr);
+    assert!(fits.peak_mb <= LIMIT_MB + SORT_SLACK_MB + *OWN_MB, "{} MB", fits.peak_mb);
+}
+
 #[test]
 fn writes() {
     let (dir, path) = data();
