@@ -317,12 +317,9 @@ fn guess_delimiter(text: &[u8], whole: bool, quote: Option<u8>) -> u8 {
         // A delimiter that agrees everywhere beats one that gives more fields here and there.
         let agreeing = most.len() as f64 / widths.len() as f64;
         let score = agreeing * agreeing * (1.0 + (most[0] as f64).ln() / 10.0);
-        let everywhere = most.len() == widths.len();
-        let (best_everywhere, best_score) = best.0;
-        if everywhere > best_everywhere
-            || everywhere == best_everywhere && score > best_score + 1e-9
-        {
-            best = ((everywhere, score), delimiter);
+        let found = (most.len() == widths.len(), score);
+        if (found.0 && !best.0.0) || (found.0 == best.0.0 && found.1 > best.0.1 + 1e-9) {
+            best = (found, delimiter);
         }
     }
     best.1
