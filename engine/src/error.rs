@@ -168,7 +168,7 @@ impl Error {
     }
 
     /// The same error of a text that begins on a line of a script; 0 stands for an unknown line.
-    pub(crate) fn from_line(mut self, line: u32) -> Self {
+    pub(crate) fn at_line(mut self, line: u32) -> Self {
         if let Some(place) = self.report_mut().and_then(|report| report.place.as_mut()) {
             place.first_line = line.max(1);
         }

@@ -206,7 +206,7 @@ impl Runner {
     /// Reports a failure and tells whether the script goes on.
     fn fail(&mut self, error: Error) -> Flow {
         self.failed = true;
-        let error = error.from_line(self.place.line);
+        let error = error.at_line(self.place.line);
         // What the failed statement has printed comes first where both streams go to one place.
         if self.output.flush() == Err(PrintError::Closed) {
             self.closed = true;
