@@ -169,7 +169,10 @@ fn finish(cte: &mut Cte, info: &CteInfo, share: bool) {
     }
     let sharing = match cte.materialized.take() {
         Some(CteAsMaterialized::Materialized) if info.references > 0 => Some(Sharing::Forced),
-        Some(CteAsMaterialized::NotMaterialized | CteAsMaterialized::Materialized) => None,
+        Some(CteAsMaterialized::NotMaterialized) => {
+            (info.references > 1).then_some(Sharing::Inlined)
+        }
+        Some(CteAsMaterialized::Materialized) => None,
         None => (share && info.references > 1).then_some(Sharing::Candidate),
     };
     match sharing {

@@ -29,6 +29,7 @@ mod using;
 
 pub use desugar::Parameter;
 pub use outputs::distinct_names;
+pub(crate) use sharing::{is_self_contained, is_volatile};
 pub use sources::{SharedSource, WorkTableSource};
 pub use sql_function::SqlFunction;
 

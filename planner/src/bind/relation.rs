@@ -19,6 +19,7 @@ use super::translate::{carry, translate};
 /// Begins the alias of a derived table that is the body of a CTE to be shared; no user can mean it.
 const CANDIDATE: &str = "\u{1}share:";
 const FORCED: &str = "\u{1}force:";
+const INLINED: &str = "\u{1}inline:";
 
 /// The alias that marks a CTE's body for sharing.
 pub(super) fn sharing_alias(
@@ -29,6 +30,7 @@ pub(super) fn sharing_alias(
     let prefix = match sharing {
         Sharing::Candidate => CANDIDATE,
         Sharing::Forced => FORCED,
+        Sharing::Inlined => INLINED,
     };
     TableAlias {
         explicit: true,
@@ -40,8 +42,9 @@ pub(super) fn sharing_alias(
 
 fn marked(alias: &TableAlias) -> Option<(&str, Sharing)> {
     let name = alias.name.value.as_str();
-    let candidate = name.strip_prefix(CANDIDATE).map(|name| (name, Sharing::Candidate));
-    candidate.or_else(|| name.strip_prefix(FORCED).map(|name| (name, Sharing::Forced)))
+    let marks =
+        [(CANDIDATE, Sharing::Candidate), (FORCED, Sharing::Forced), (INLINED, Sharing::Inlined)];
+    marks.into_iter().find_map(|(mark, sharing)| Some((name.strip_prefix(mark)?, sharing)))
 }
 
 /// See the module.

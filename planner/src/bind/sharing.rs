@@ -20,6 +20,8 @@ pub(crate) enum Sharing {
     Candidate,
     /// `AS MATERIALIZED`: shared whenever possible.
     Forced,
+    /// `AS NOT MATERIALIZED`: never shared, nor anything else in the statement that its author did not ask for.
+    Inlined,
 }
 
 /// The shared plans of one statement.
@@ -50,6 +52,10 @@ impl SharedRegistry {
     ) -> Result<LogicalPlan> {
         let wanted = match sharing {
             Sharing::Forced => true,
+            Sharing::Inlined => {
+                self.rewriter.shared().leave_common();
+                false
+            }
             Sharing::Candidate => is_volatile(&plan)? || !is_cheap(&plan)?,
         };
         if !wanted || !is_self_contained(&plan)? || !has_unique_names(plan.schema()) {
@@ -67,7 +73,7 @@ impl SharedRegistry {
 }
 
 /// Whether evaluating the plan twice may give different rows.
-fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
+pub(crate) fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
     any_node(plan, |node| any_expr(node, Expr::is_volatile))
 }
 
@@ -102,7 +108,7 @@ fn has_subquery(expr: &Expr) -> bool {
 }
 
 /// Whether the plan refers to nothing outside itself: no outer column, no working table of an outer recursion.
-fn is_self_contained(plan: &LogicalPlan) -> Result<bool> {
+pub(crate) fn is_self_contained(plan: &LogicalPlan) -> Result<bool> {
     let mut recursions = HashSet::new();
     let mut open = false;
     plan.apply_with_subqueries(|node| {

@@ -1,5 +1,6 @@
 //! Bound plan → analysed and rewritten plan, shared plans included.
 
+mod common_subplans;
 mod conversions;
 mod decimals;
 mod exact_constants;

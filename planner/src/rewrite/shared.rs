@@ -5,7 +5,7 @@
 //! goes from the last plan to the first, because readers always come later than what they read.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -15,6 +15,7 @@ use datafusion_expr::{
     Expr, LogicalPlan, LogicalPlanBuilder, TableScan, TableScanBuilder, TableSource,
 };
 
+use super::common_subplans;
 use super::leftovers;
 use super::rules::Rewriter;
 use crate::bind::{SharedSource, translate};
@@ -28,15 +29,26 @@ const MAX_FILTERED_READERS: usize = 16;
 pub(crate) struct SharedPlans {
     plans: Arc<Mutex<Vec<SharedPlan>>>,
     known: Arc<AtomicUsize>,
+    leave_common: Arc<AtomicBool>,
 }
 
 impl SharedPlans {
     /// Adds an analysed plan.
     pub(crate) fn push(&self, name: &str, plan: LogicalPlan) -> SharedId {
-        let id = SharedId(self.known.fetch_add(1, Ordering::Relaxed));
+        let id = self.next_id();
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         plans.push(SharedPlan { id, name: name.to_string(), plan });
         id
+    }
+
+    /// An identity that no other plan of the statement has.
+    pub(super) fn next_id(&self) -> SharedId {
+        SharedId(self.known.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Equal parts of the statement are to be computed each for itself.
+    pub(crate) fn leave_common(&self) {
+        self.leave_common.store(true, Ordering::Relaxed);
     }
 
     /// Takes all plans out; they are analysed, but not yet optimised.
@@ -58,6 +70,9 @@ pub(crate) fn finish_query(rewriter: &Rewriter, plan: LogicalPlan) -> crate::Res
         if let Some(plan) = narrow(rewriter, &mut query, plan).map_err(translate)? {
             query.shared.insert(0, plan);
         }
+    }
+    if !rewriter.shared().leave_common.load(Ordering::Relaxed) {
+        common_subplans::share(rewriter.shared(), &mut query).map_err(translate)?;
     }
     leftovers::check(&query.plan)?;
     for shared in &query.shared {

@@ -43,6 +43,24 @@ fn materialization_is_obeyed() {
 }
 
 #[test]
+fn equal_groupings_are_one_plan() {
+    let grouped = |condition: &str| {
+        format!("(SELECT k, sum(v) AS total FROM t WHERE {condition} GROUP BY k)")
+    };
+    let joined = |a: &str, b: &str| {
+        format!("SELECT * FROM {} a JOIN {} b ON a.k = b.k", grouped(a), grouped(b))
+    };
+    assert_eq!(shared_names(&joined("v > 1", "v > 1")).len(), 1);
+    assert!(shared_names(&joined("v > 1", "v > 2")).is_empty());
+    assert!(shared_names(&joined("random() > 0.5", "random() > 0.5")).is_empty());
+    // The inner grouping is part of the outer one that is read twice.
+    let nested = format!("(SELECT max(total) AS m FROM {} x)", grouped("v > 1"));
+    assert_eq!(shared_names(&format!("SELECT * FROM {nested} a, {nested} b")).len(), 1);
+    let text = text(&joined("v > 1", "v > 1"));
+    assert_eq!(text.matches("Aggregate:").count(), 1, "{text}");
+}
+
+#[test]
 fn readers_narrow_columns_and_rows() {
     let text = text(
         "WITH c AS (SELECT k, sum(v) AS total, count(*) AS n FROM t GROUP BY k)
