@@ -14,6 +14,7 @@ use datafusion_sql::sqlparser::ast::{
 
 use super::interval_literals::rewrite_interval;
 use super::names::{normalized, span_of_name};
+use super::operators::{minus_before_power, rewrite_operator};
 use super::text_casts::rewrite_cast;
 use crate::error::{PlannerError, Result};
 use crate::parse::span_of;
@@ -52,6 +53,7 @@ impl VisitorMut for Desugar<'_> {
             plain_joins(&mut from.joins);
         }
         group_for_having(select);
+        positions_in_sets(select);
         ControlFlow::Continue(())
     }
 
@@ -72,6 +74,7 @@ impl VisitorMut for Desugar<'_> {
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<PlannerError> {
+        minus_before_power(expr);
         let Expr::Value(value) = expr else {
             return ControlFlow::Continue(());
         };
@@ -110,6 +113,7 @@ impl VisitorMut for Desugar<'_> {
         distinct_before_and(expr);
         rewrite_cast(expr);
         rewrite_interval(expr);
+        rewrite_operator(expr);
         remainder(expr);
         named_fields(expr);
         ControlFlow::Continue(())
@@ -288,6 +292,27 @@ fn group_for_having(select: &mut Select) {
     let Some(having) = &select.having else { return };
     if keys.is_empty() && modifiers.is_empty() && !calls(having) && !calls(&select.projection) {
         *keys = vec![Expr::GroupingSets(vec![Vec::new()])];
+    }
+}
+
+/// `GROUP BY CUBE (1, 2)` → the items of the select list at these places, as in a plain GROUP BY.
+fn positions_in_sets(select: &mut Select) {
+    let GroupByExpr::Expressions(keys, _) = &mut select.group_by else { return };
+    for key in keys {
+        let (Expr::Cube(sets) | Expr::Rollup(sets) | Expr::GroupingSets(sets)) = key else {
+            continue;
+        };
+        for member in sets.iter_mut().flatten() {
+            let Expr::Value(value) = &*member else { continue };
+            let Value::Number(place, _) = &value.value else { continue };
+            let item = place.parse::<usize>().ok().and_then(|n| n.checked_sub(1));
+            match item.and_then(|at| select.projection.get(at)) {
+                Some(SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) => {
+                    *member = expr.clone()
+                }
+                _ => {}
+            }
+        }
     }
 }
 

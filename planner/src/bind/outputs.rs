@@ -8,9 +8,10 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion_common::DFSchema;
+use datafusion_sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion_sql::sqlparser::ast::{
-    Expr, Ident, Query, Select, SelectItem, SetExpr, Statement as SqlStatement, Value, VisitMut,
-    VisitorMut,
+    BinaryOperator, CaseWhen, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Query,
+    Select, SelectItem, SetExpr, Statement as SqlStatement, Value, VisitMut, VisitorMut,
 };
 
 use super::names::normalized;
@@ -97,11 +98,56 @@ pub(super) enum Renamed {
     Clashing,
     /// All that are neither columns nor have an alias, too: the library gives the same name to more than meets the eye.
     Computed,
+    /// Those, and arguments of functions which are casts: the library names no casts.
+    Casts,
 }
 
 /// Gives select items of the same name aliases.
 pub(super) fn rename_clashes(statement: &mut SqlStatement, renamed: Renamed) {
     let ControlFlow::Continue(()) = statement.visit(&mut Rename { depth: 0, renamed });
+    if renamed == Renamed::Casts {
+        let ControlFlow::Continue(()) = statement.visit(&mut NamedCasts::default());
+    }
+}
+
+/// Writes `CASE WHEN n = n THEN cast END` in the place of arguments that are casts, with a number for each: that is
+/// the cast, under another name.
+#[derive(Default)]
+struct NamedCasts {
+    known: Vec<Expr>,
+}
+
+impl VisitorMut for NamedCasts {
+    type Break = std::convert::Infallible;
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Self::Break> {
+        let Expr::Function(function) = expr else { return ControlFlow::Continue(()) };
+        let FunctionArguments::List(list) = &mut function.args else {
+            return ControlFlow::Continue(());
+        };
+        for arg in &mut list.args {
+            let FunctionArg::Unnamed(FunctionArgExpr::Expr(cast @ Expr::Cast { .. })) = arg else {
+                continue;
+            };
+            let known = self.known.iter().position(|known| known == cast);
+            let number = known.unwrap_or(self.known.len());
+            if known.is_none() {
+                self.known.push(cast.clone());
+            }
+            let literal = || Box::new(Expr::value(Value::Number(number.to_string(), false)));
+            let (left, right) = (literal(), literal());
+            let condition = Expr::BinaryOp { left, op: BinaryOperator::Eq, right };
+            let token = AttachedToken::empty;
+            *cast = Expr::Case {
+                case_token: token(),
+                end_token: token(),
+                operand: None,
+                conditions: vec![CaseWhen { condition, result: cast.clone() }],
+                else_result: None,
+            };
+        }
+        ControlFlow::Continue(())
+    }
 }
 
 /// The names with `_1`, `_2`, … after those that came before.
@@ -184,7 +230,7 @@ impl VisitorMut for Rename {
             let (Some(name), Some(library)) = (item_name(item), library_name(item)) else {
                 continue;
             };
-            let computed = self.renamed == Renamed::Computed && is_computed(item);
+            let computed = self.renamed != Renamed::Clashing && is_computed(item);
             if seen.insert(library) && !wildcard && !computed {
                 continue;
             }

@@ -23,6 +23,7 @@ use super::names::{as_path, looks_like_path, table_name};
 use super::outputs::{Renamed, names, rename_clashes};
 use super::relation::{Relations, rename, stem};
 use super::sharing::SharedRegistry;
+use super::sort_names::hide_outputs;
 use super::sources::{ViewSource, WorkTableSource};
 use super::translate::{carry, translate};
 use super::types::Types;
@@ -82,8 +83,18 @@ impl<'a> Binder<'a> {
 
     /// The plan of a statement that the library knows, whose tree has been prepared.
     pub(super) fn bind_sql(&self, statement: SqlStatement) -> crate::Result<LogicalPlan> {
+        if let Some(hidden) = hide_outputs(&statement)
+            && let Ok(plan) = self.bind_renamed(hidden)
+        {
+            return Ok(plan);
+        }
+        self.bind_renamed(statement).map_err(translate)
+    }
+
+    /// The plan, with aliases for what the library would call alike.
+    fn bind_renamed(&self, statement: SqlStatement) -> Result<LogicalPlan> {
         let mut result = self.sql().sql_statement_to_plan(statement.clone());
-        for renamed in [Renamed::Clashing, Renamed::Computed] {
+        for renamed in [Renamed::Clashing, Renamed::Computed, Renamed::Casts] {
             if !matches!(&result, Err(error) if clashes(error)) {
                 break;
             }
@@ -92,7 +103,7 @@ impl<'a> Binder<'a> {
             rename_clashes(&mut other, renamed);
             result = self.sql().sql_statement_to_plan(other);
         }
-        result.map_err(translate)
+        result
     }
 
     pub(super) fn sql(&self) -> SqlToRel<'_, Self> {

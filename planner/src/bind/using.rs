@@ -115,7 +115,43 @@ fn merged_columns(select: &Select) -> Result<Vec<Merged>> {
     Ok(merged)
 }
 
+/// What unqualified merged columns mean in WHERE, where the library does not know it: after inner joins they are equal on
+/// both sides, and after a LEFT JOIN they are the left side's. Those whose side has no name here are left as they are.
+fn merged_in_where(select: &Select) -> Vec<Merged> {
+    let mut merged: Vec<Merged> = Vec::new();
+    for from in &select.from {
+        let mut left = alias_of(&from.relation);
+        for join in &from.joins {
+            let (side, constraint) = outer(&join.join_operator);
+            let right = alias_of(&join.relation);
+            let columns = match constraint {
+                Some(JoinConstraint::Using(columns)) => columns.as_slice(),
+                _ => &[],
+            };
+            for column in columns.iter().filter_map(single) {
+                let table = match side {
+                    Outer::No => left.as_ref().or(right.as_ref()),
+                    Outer::Left => left.as_ref(),
+                    Outer::Right | Outer::Full => None,
+                };
+                let column_name = normalized(column);
+                let known = merged.iter().any(|m| m.column == column_name);
+                if let Some(table) = table.filter(|_| !known) {
+                    merged.push(Merged { column: column_name, value: qualified(table, column) });
+                }
+            }
+            // Which of the tables so far a column further on comes from is not known.
+            left = None;
+        }
+    }
+    merged
+}
+
 fn rewrite(select: &mut Select) -> Result<()> {
+    let merged = merged_in_where(select);
+    if let Some(condition) = &mut select.selection {
+        replace(condition, &merged);
+    }
     let any_outer = select
         .from
         .iter()

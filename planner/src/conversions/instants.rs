@@ -46,6 +46,37 @@ pub(super) fn text(values: &ArrayRef) -> Result<ArrayRef> {
     }
 }
 
+/// Texts of points in time for the library, which wants seconds where there are minutes: `2026-01-01 10:00` gets `:00`.
+pub(super) fn with_seconds(values: &ArrayRef) -> Result<ArrayRef> {
+    let values = cast(values, &DataType::Utf8View)?;
+    let complete = |text: Option<&str>| text.is_none_or(|text| minutes_end(text).is_none());
+    if values.as_string_view().iter().all(complete) {
+        return Ok(values);
+    }
+    Ok(texts(values.as_string_view().iter(), |text, out| match minutes_end(text) {
+        Some(end) => {
+            let (minutes, zone) = text.split_at(end);
+            out.extend([minutes, ":00", zone]);
+        }
+        None => out.push_str(text),
+    }))
+}
+
+/// Where the seconds of a point in time are missing: behind `YYYY-MM-DD HH:MM`, before a zone or the end.
+fn minutes_end(text: &str) -> Option<usize> {
+    const FORM: &[u8] = b"0000-00-00 00:00";
+    let begin = text.len() - text.trim_start().len();
+    let bytes = text.as_bytes().get(begin..)?;
+    let fits = bytes.len() >= FORM.len()
+        && FORM.iter().zip(bytes).all(|(form, byte)| match form {
+            b'0' => byte.is_ascii_digit(),
+            b' ' => matches!(byte, b' ' | b'T' | b't'),
+            other => byte == other,
+        });
+    let ends = bytes.get(FORM.len()).is_none_or(|next| !matches!(next, b':' | b'0'..=b'9'));
+    (fits && ends).then_some(begin + FORM.len())
+}
+
 fn texts<T>(
     values: impl ExactSizeIterator<Item = Option<T>>,
     write: impl Fn(T, &mut String),
@@ -159,6 +190,16 @@ mod tests {
 
     fn micros(text: &str) -> i64 {
         NaiveDateTime::parse_from_str(text, "%Y-%m-%d %H:%M").unwrap().and_utc().timestamp_micros()
+    }
+
+    #[test]
+    fn missing_seconds_are_zero() {
+        let end = |text| minutes_end(text).map(|end| &text[..end]);
+        assert_eq!(end("2026-01-01 10:00"), Some("2026-01-01 10:00"));
+        assert_eq!(end(" 2026-01-01T10:00+02"), Some(" 2026-01-01T10:00"));
+        for whole in ["2026-01-01 10:00:01", "2026-01-01", "", "10:00", "2026-01-01 10:000", "ü"] {
+            assert_eq!(end(whole), None, "{whole}");
+        }
     }
 
     #[test]

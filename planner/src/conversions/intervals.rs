@@ -15,6 +15,7 @@ use datafusion_sql::sqlparser::ast::BinaryOperator;
 
 use super::Conversion;
 use crate::intervals::{length_ns, parse};
+use crate::rewrite::{MIDNIGHT, is_date};
 
 /// The type of interval lengths.
 pub(super) const LENGTH: DataType = DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0);
@@ -88,9 +89,14 @@ fn product(value: IntervalMonthDayNano, factor: f64) -> Option<IntervalMonthDayN
     })
 }
 
-/// Plans `interval * number`, `number * interval` and `interval / number`.
+/// Plans `interval * number`, `number * interval` and `interval / number`; and makes timestamps of dates to which intervals
+/// are added, or from which they are taken: an interval may end within a day.
 #[derive(Debug)]
 pub(crate) struct IntervalPlanner;
+
+fn midnight(date: Expr) -> Expr {
+    datafusion_expr::cast(date, MIDNIGHT)
+}
 
 impl ExprPlanner for IntervalPlanner {
     fn plan_binary_op(
@@ -114,6 +120,9 @@ impl ExprPlanner for IntervalPlanner {
                 let inverse = datafusion_expr::binary_expr(lit(1.0_f64), Operator::Divide, right);
                 Conversion::IntervalTimes.call(vec![left, inverse])
             }
+            BinaryOperator::Plus if is_date(&a) && interval(&b) => midnight(left) + right,
+            BinaryOperator::Plus if interval(&a) && is_date(&b) => left + midnight(right),
+            BinaryOperator::Minus if is_date(&a) && interval(&b) => midnight(left) - right,
             _ => return Ok(PlannerResult::Original(RawBinaryExpr { op, left, right })),
         };
         Ok(PlannerResult::Planned(planned))

@@ -9,6 +9,7 @@ mod calendar;
 mod instants;
 mod intervals;
 mod md5;
+mod nested;
 mod numbers;
 mod sha;
 mod texts;
@@ -33,11 +34,15 @@ pub(crate) enum Conversion {
     AsText,
     /// Text as an interval.
     AsInterval,
+    /// The text of a point in time, with the seconds that it may leave out.
+    WithSeconds,
     /// A number with a fraction as a whole number of the same kind: doubles half to even, decimals half away from
     /// zero.
     AsWhole,
     /// The number by which an interval is compared, in nanoseconds.
     IntervalLength,
+    /// How a list or struct is ordered before another: a number below, at or above zero.
+    NestedOrder,
     /// An interval times a number.
     IntervalTimes,
     /// `timezone(zone, t)`: a point in time as the local time of a zone, or the other way round.
@@ -45,11 +50,13 @@ pub(crate) enum Conversion {
 }
 
 impl Conversion {
-    const ALL: [Conversion; 6] = [
+    const ALL: [Conversion; 8] = [
         Conversion::AsText,
         Conversion::AsInterval,
+        Conversion::WithSeconds,
         Conversion::AsWhole,
         Conversion::IntervalLength,
+        Conversion::NestedOrder,
         Conversion::IntervalTimes,
         Conversion::TimeZone,
     ];
@@ -59,8 +66,10 @@ impl Conversion {
         match self {
             Conversion::AsText => "as_text",
             Conversion::AsInterval => "as_interval",
+            Conversion::WithSeconds => "with_seconds",
             Conversion::AsWhole => "as_whole",
             Conversion::IntervalLength => "interval_length",
+            Conversion::NestedOrder => "nested_order",
             Conversion::IntervalTimes => "interval_times",
             Conversion::TimeZone => "timezone",
         }
@@ -75,9 +84,10 @@ impl Conversion {
         let args = match self {
             Conversion::AsText
             | Conversion::AsInterval
+            | Conversion::WithSeconds
             | Conversion::AsWhole
             | Conversion::IntervalLength => 1,
-            Conversion::IntervalTimes | Conversion::TimeZone => 2,
+            Conversion::NestedOrder | Conversion::IntervalTimes | Conversion::TimeZone => 2,
         };
         let signature = Signature::any(args, Volatility::Immutable);
         Arc::new(ScalarUDF::from(Function { conversion: self, signature }))
@@ -85,12 +95,13 @@ impl Conversion {
 
     fn result(self, args: &[DataType]) -> Result<DataType> {
         Ok(match (self, args) {
-            (Conversion::AsText, _) => DataType::Utf8View,
+            (Conversion::AsText | Conversion::WithSeconds, _) => DataType::Utf8View,
             (Conversion::AsInterval | Conversion::IntervalTimes, _) => {
                 DataType::Interval(IntervalUnit::MonthDayNano)
             }
             (Conversion::AsWhole, [number]) => numbers::whole_type(number),
             (Conversion::IntervalLength, _) => intervals::LENGTH,
+            (Conversion::NestedOrder, _) => DataType::Int8,
             (Conversion::TimeZone, [_, DataType::Timestamp(_, Some(_))]) => {
                 DataType::Timestamp(TimeUnit::Microsecond, None)
             }
@@ -107,9 +118,11 @@ impl Conversion {
     fn compute(self, args: &[ArrayRef]) -> Result<ArrayRef> {
         match (self, args) {
             (Conversion::AsText, [values]) => instants::text(values),
+            (Conversion::WithSeconds, [text]) => instants::with_seconds(text),
             (Conversion::AsInterval, [text]) => intervals::parse_all(text),
             (Conversion::AsWhole, [numbers]) => numbers::whole(numbers),
             (Conversion::IntervalLength, [values]) => intervals::lengths(values),
+            (Conversion::NestedOrder, [left, right]) => nested::order(left, right),
             (Conversion::IntervalTimes, [values, factors]) => intervals::times(values, factors),
             (Conversion::TimeZone, [zones, times]) => instants::in_zone(zones, times),
             _ => plan_err!("{} was called with other arguments than it takes", self.name()),

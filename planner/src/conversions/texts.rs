@@ -1,6 +1,6 @@
 //! Functions of text that the library lacks, or that it lets grow without bounds.
 //!
-//! `repeat`, `lpad` and `rpad` fail before they take more memory than is allowed for the results of one call, which
+//! `repeat`, `lpad`, `rpad`, `concat` and `concat_ws` fail before they take more memory than is allowed for the results of one call, which
 //! whoever owns the process sets; `md5` and `version` are ours.
 
 use std::fmt::Write;
@@ -32,9 +32,10 @@ pub fn limit_results(bytes: usize) {
 
 /// All of them.
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
-    let mut all: Vec<Arc<ScalarUDF>> = [string::repeat(), unicode::lpad(), unicode::rpad()]
-        .map(|library| Arc::new(ScalarUDF::from(Bounded { library })))
-        .to_vec();
+    let bounded =
+        [string::repeat(), unicode::lpad(), unicode::rpad(), string::concat(), string::concat_ws()];
+    let mut all: Vec<Arc<ScalarUDF>> =
+        bounded.map(|library| Arc::new(ScalarUDF::from(Bounded { library }))).to_vec();
     let md5 = Signature::string(1, Volatility::Immutable);
     all.push(Arc::new(ScalarUDF::from(Own { name: "md5", signature: md5 })));
     let version = Signature::nullary(Volatility::Immutable);
@@ -74,7 +75,10 @@ impl ScalarUDFImpl for Bounded {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let bytes = result_bytes(self.name() == "repeat", &args)?;
+        let bytes = match self.name() {
+            "concat" | "concat_ws" => joined_bytes(&args),
+            name => result_bytes(name == "repeat", &args)?,
+        };
         let allowed = ALLOWED.load(Ordering::Relaxed);
         if bytes > allowed as u128 {
             return exec_err!(
@@ -84,6 +88,35 @@ impl ScalarUDFImpl for Bounded {
         }
         self.library.invoke_with_args(args)
     }
+}
+
+/// The bytes of all texts of all rows; those of separators, which `concat_ws` puts between them, are counted once.
+fn joined_bytes(args: &ScalarFunctionArgs) -> u128 {
+    let all = args.args.iter().map(|arg| match arg {
+        ColumnarValue::Scalar(value) => {
+            let length = value.try_as_str().flatten().map_or(0, str::len);
+            length as u128 * args.number_rows as u128
+        }
+        ColumnarValue::Array(texts) => match texts.data_type() {
+            // The length is the low half of a view.
+            DataType::Utf8View => {
+                let views = texts.as_string_view().views().iter();
+                views.map(|view| u128::from(*view as u32)).sum()
+            }
+            DataType::Utf8 => {
+                let offsets = texts.as_string::<i32>().value_offsets();
+                let ends = offsets.first().zip(offsets.last());
+                ends.map_or(0, |(first, last)| (last - first) as u128)
+            }
+            DataType::LargeUtf8 => {
+                let offsets = texts.as_string::<i64>().value_offsets();
+                let ends = offsets.first().zip(offsets.last());
+                ends.map_or(0, |(first, last)| (last - first) as u128)
+            }
+            _ => 0,
+        },
+    });
+    all.sum()
 }
 
 /// The bytes of the results, or a little more. Padded texts have as many characters as the second argument says, of

@@ -1,5 +1,5 @@
-//! The SQL dialect: what the generic dialect of the parser reads, with lambdas, ORDER BY ALL, `1_000`, a comma
-//! after the last column of a table, and `t FOR SYSTEM_TIME AS OF`.
+//! The SQL dialect: what the generic dialect of the parser reads, with lambdas, ORDER BY ALL, `1_000`, powers
+//! (`a ^ b`), `a # b`, a comma after the last column of a table, and `t FOR SYSTEM_TIME AS OF`.
 //!
 //! Parser code that asks for the generic dialect by type must find it, so [`Dialect::dialect`] answers with its id.
 
@@ -7,7 +7,13 @@ use std::any::TypeId;
 use std::iter::Peekable;
 use std::str::Chars;
 
+use datafusion_sql::sqlparser::ast::{BinaryOperator, Expr};
 use datafusion_sql::sqlparser::dialect::{Dialect, GenericDialect};
+use datafusion_sql::sqlparser::parser::{Parser, ParserError};
+use datafusion_sql::sqlparser::tokenizer::Token;
+
+/// `a ^ b` goes before `*`, and behind `::` and AT TIME ZONE.
+const POWER_PRECEDENCE: u8 = 41;
 
 /// See the module.
 #[derive(Debug, Default, Clone, Copy)]
@@ -44,6 +50,26 @@ impl Dialect for ThalwegDialect {
         chars: Peekable<Chars<'_>>,
     ) -> Option<(char, Option<char>)> {
         GenericDialect.peek_nested_delimited_identifier_quotes(chars)
+    }
+
+    fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {
+        (parser.peek_token_ref().token == Token::Caret).then_some(Ok(POWER_PRECEDENCE))
+    }
+
+    fn parse_infix(
+        &self,
+        parser: &mut Parser,
+        left: &Expr,
+        precedence: u8,
+    ) -> Option<Result<Expr, ParserError>> {
+        if !parser.consume_token(&Token::Sharp) {
+            return None;
+        }
+        Some(parser.parse_subexpr(precedence).map(|right| Expr::BinaryOp {
+            left: Box::new(left.clone()),
+            op: BinaryOperator::PGBitwiseXor,
+            right: Box::new(right),
+        }))
     }
 
     fn supports_lambda_functions(&self) -> bool {

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 use datafusion_common::config::ConfigOptions;
 use datafusion_common::tree_node::{Transformed, TreeNode};
-use datafusion_common::{DFSchema, Result};
-use datafusion_expr::expr::{Between, Case, Cast, InList, TryCast};
+use datafusion_common::{DFSchema, Result, ScalarValue};
+use datafusion_expr::expr::{Between, Case, Cast, InList, ScalarFunction, TryCast};
 use datafusion_expr::expr_rewriter::NamePreserver;
 use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, cast, lit};
@@ -64,6 +64,12 @@ fn convert(expr: Expr, schema: &DFSchema, zone: &Arc<str>) -> Transformed<Expr> 
             let cast = Expr::TryCast(TryCast { expr: Box::new(expr), field });
             Transformed::new_transformed(cast, changed)
         }
+        Expr::BinaryExpr(BinaryExpr { left, op, right })
+            if compares_in_order(&left, op, &right, schema) =>
+        {
+            let order = Conversion::NestedOrder.call(vec![*left, *right]);
+            Transformed::yes(datafusion_expr::binary_expr(order, op, lit(0_i8)))
+        }
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if compares(op) => {
             let (left, right, changed) = by_length(*left, *right, schema);
             let (left, right) = (Box::new(left), Box::new(right));
@@ -95,8 +101,56 @@ fn convert(expr: Expr, schema: &DFSchema, zone: &Arc<str>) -> Transformed<Expr> 
             let case = Case { expr: operand, when_then_expr: branches, else_expr };
             Transformed::yes(Expr::Case(case))
         }
+        Expr::Case(Case { expr: Some(operand), when_then_expr, else_expr })
+            if has_forms(&operand, schema) && !operand.is_volatile() =>
+        {
+            let equals = |value: Box<Expr>| Box::new(operand.as_ref().clone().eq(*value));
+            let branches = when_then_expr.into_iter();
+            let when_then_expr = branches.map(|(when, then)| (equals(when), then)).collect();
+            Transformed::yes(Expr::Case(Case { expr: None, when_then_expr, else_expr }))
+        }
+        Expr::ScalarFunction(ScalarFunction { func, args })
+            if func.name() == "nullif" && args.len() == 2 && !args[0].is_volatile() =>
+        {
+            match null_if(&args[0], &args[1], schema) {
+                Some(case) => Transformed::yes(case),
+                None => Transformed::no(Expr::ScalarFunction(ScalarFunction { func, args })),
+            }
+        }
         other => Transformed::no(other),
     }
+}
+
+/// NULLIF as the comparison that it stands for, where the library would compare bit by bit what is equal in several
+/// forms.
+fn null_if(value: &Expr, unwanted: &Expr, schema: &DFSchema) -> Option<Expr> {
+    if !has_forms(value, schema) && !is_interval(value, schema) {
+        return None;
+    }
+    let null = ScalarValue::try_from(&type_of(value, schema)?).ok()?;
+    let (left, right, _) = by_length(value.clone(), unwanted.clone(), schema);
+    let branch = (Box::new(left.eq(right)), Box::new(lit(null)));
+    let otherwise = Some(Box::new(value.clone()));
+    Some(Expr::Case(Case { expr: None, when_then_expr: vec![branch], else_expr: otherwise }))
+}
+
+/// Whether equal values of the type may differ in their bits: −0.0 and 0.0, also within lists and structs.
+fn has_forms(expr: &Expr, schema: &DFSchema) -> bool {
+    type_of(expr, schema).is_some_and(|t| t.is_floating() || t.is_nested())
+}
+
+/// Whether lists or structs are compared by what is less, or two constants of them by whether they are equal: columns that
+/// are equal may be keys of a join, which the engine compares as it should.
+fn compares_in_order(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> bool {
+    use Operator as O;
+    let constant = |expr: &Expr| expr.column_refs().is_empty();
+    let wanted = match op {
+        O::Lt | O::LtEq | O::Gt | O::GtEq => true,
+        O::Eq | O::NotEq => constant(left) && constant(right),
+        _ => false,
+    };
+    let nested = |expr| type_of(expr, schema).filter(DataType::is_nested);
+    wanted && nested(left).is_some_and(|left| nested(right) == Some(left))
 }
 
 fn compares(op: Operator) -> bool {
@@ -155,6 +209,7 @@ fn converted(expr: Expr, to: &DataType, schema: &DFSchema, zone: &Arc<str>) -> (
             return (Conversion::TimeZone.call(vec![lit(zone.as_ref()), expr]), true);
         }
         (from, DataType::Interval(_)) if from.is_string() => Conversion::AsInterval,
+        (from, DataType::Timestamp(..)) if from.is_string() => Conversion::WithSeconds,
         _ => return (expr, moved),
     };
     (conversion.call(vec![expr]), true)

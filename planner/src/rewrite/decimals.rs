@@ -1,4 +1,4 @@
-//! Where decimals meet doubles, and quotients of decimals.
+//! Where decimals meet doubles, and quotients of decimals. (Where dates meet timestamps, `dates` decides.)
 //!
 //! 1. A quotient of decimals is a double.
 //! 2. A decimal that is compared with a double, or is an alternative to one (CASE, COALESCE, UNION), becomes a double: the
@@ -26,7 +26,9 @@ use datafusion_expr::{
 use datafusion_optimizer::AnalyzerRule;
 use datafusion_sql::sqlparser::ast::BinaryOperator;
 
+use super::dates;
 use super::exact_constants::Exact;
+use super::frames;
 
 /// The rule for whole plans.
 #[derive(Debug)]
@@ -118,6 +120,10 @@ fn coerce(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             let comparison = SetComparison { expr, subquery, op, quantifier };
             Ok(Transformed::new_transformed(Expr::SetComparison(comparison), changed))
         }
+        Expr::WindowFunction(mut window) => {
+            let changed = frames::widen_key(&mut window, schema)?;
+            Ok(Transformed::new_transformed(Expr::WindowFunction(window), changed))
+        }
         other => Ok(Transformed::no(other)),
     }
 }
@@ -174,12 +180,21 @@ fn is_decimal_quotient(left: &Expr, right: &Expr, schema: &DFSchema) -> Result<b
     Ok((left.is_decimal() && divides(&right)) || (right.is_decimal() && divides(&left)))
 }
 
-/// Makes decimals and doubles that meet either all decimals or all doubles; whether there was something to do.
+/// Makes decimals and doubles that meet either all decimals or all doubles, and dates that meet timestamps timestamps;
+/// whether there was something to do.
 fn meet<'a>(exprs: impl Iterator<Item = &'a mut Expr>, schema: &DFSchema) -> Result<bool> {
+    let typed = exprs.map(|expr| {
+        let data_type = expr.get_type(schema)?;
+        Ok((expr, data_type))
+    });
+    let mut typed = typed.collect::<Result<Vec<(&mut Expr, DataType)>>>()?;
+    if dates::meet(&mut typed) {
+        return Ok(true);
+    }
     let mut decimals: Vec<(&mut Expr, DataType)> = Vec::new();
     let mut doubles: Vec<&mut Expr> = Vec::new();
-    for expr in exprs {
-        match expr.get_type(schema)? {
+    for (expr, data_type) in typed {
+        match data_type {
             decimal if decimal.is_decimal() => decimals.push((expr, decimal)),
             float if is_float(&float) => doubles.push(expr),
             _ => {}
@@ -212,6 +227,10 @@ fn meet_subquery(expr: &mut Expr, subquery: &mut Subquery, schema: &DFSchema) ->
         *expr = double(std::mem::take(expr));
     } else if is_float(&left) && right.is_decimal() {
         *subquery = cast_subquery(subquery.clone(), &DataType::Float64)?;
+    } else if dates::is_date(&left) && matches!(right, DataType::Timestamp(_, None)) {
+        *expr = cast(std::mem::take(expr), dates::MIDNIGHT);
+    } else if matches!(left, DataType::Timestamp(_, None)) && dates::is_date(right) {
+        *subquery = cast_subquery(subquery.clone(), &dates::MIDNIGHT)?;
     } else {
         return Ok(false);
     }

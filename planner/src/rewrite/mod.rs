@@ -2,9 +2,11 @@
 
 mod common_subplans;
 mod conversions;
+mod dates;
 mod decimals;
 mod exact_constants;
 mod filters;
+mod frames;
 mod join_keys;
 mod leftovers;
 mod overflow;
@@ -13,6 +15,7 @@ mod shared;
 mod subquery_values;
 mod unnesting;
 
+pub(crate) use dates::{MIDNIGHT, is_date};
 pub(crate) use decimals::QuotientPlanner;
 pub(crate) use rules::Rewriter;
 pub(crate) use shared::finish_query;

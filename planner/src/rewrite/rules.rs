@@ -33,6 +33,7 @@ use datafusion_optimizer::unions_to_filter::UnionsToFilter;
 use datafusion_optimizer::{Analyzer, Optimizer, OptimizerConfig, OptimizerContext, OptimizerRule};
 
 use super::conversions::Conversions;
+use super::dates::DateComparisons;
 use super::decimals::DecimalCoercion;
 use super::filters::PushFilters;
 use super::join_keys::{self, JoinKeys};
@@ -104,6 +105,7 @@ fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
         Arc::new(OptimizeUnions::new()),
         Arc::new(UnionsToFilter::new()),
         Arc::new(SimplifyExpressions::new()),
+        Arc::new(DateComparisons),
         Arc::new(ReplaceDistinctWithAggregate::new()),
         Arc::new(EliminateJoin::new()),
         Arc::new(DecorrelatePredicateSubquery::new()),

@@ -15,6 +15,7 @@ use datafusion_physical_expr::{HigherOrderFunctionExpr, PhysicalExpr, ScalarFunc
 
 use super::decimal::DecimalArithmetic;
 use super::float::CanonicalFloat;
+use super::nested::NestedComparison;
 use super::text_match::TextMatch;
 use super::{BinaryOperator, Expr, FunctionRegistry, IsTest};
 use crate::batch::Batch;
@@ -152,6 +153,9 @@ impl Compiler<'_> {
         if op.compares() {
             left = self.canonical(left)?;
             right = self.canonical(right)?;
+        }
+        if let Some(nested) = NestedComparison::try_new(op, &left, &right, self.schema)? {
+            return Ok(Arc::new(nested));
         }
         if let Some(fast) = self.text_match(op, &left, &right)? {
             return Ok(Arc::new(fast));

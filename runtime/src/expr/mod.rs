@@ -9,6 +9,7 @@ mod decimal;
 mod float;
 mod functions;
 mod literal;
+mod nested;
 mod text_match;
 
 use arrow_schema::{DataType, Field};

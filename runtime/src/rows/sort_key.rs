@@ -1,11 +1,14 @@
 //! Normalised sort keys: byte strings that compare as the sort columns do.
 //!
-//! Ascending or descending, NULLs first or last, by column; −0.0 equals 0.0, and NaN is the greatest number.
+//! Ascending or descending, NULLs first or last, by column; −0.0 equals 0.0, NaN is the greatest number, and NULL the
+//! greatest element of a list or struct.
 //! Invariant: two keys of one encoder compare byte by byte as their rows do, also across batches, so that runs merge
 //! without columns. The first 16 bytes as a number decide most comparisons.
 
+use std::sync::Arc;
+
 use arrow::array::ArrayRef;
-use arrow::compute::SortOptions;
+use arrow::compute::{SortOptions, is_null};
 use arrow::datatypes::DataType;
 use arrow::row::{RowConverter, Rows, SortField};
 
@@ -30,7 +33,8 @@ pub struct SortColumn {
 #[derive(Debug)]
 pub struct SortKeyEncoder {
     converter: RowConverter,
-    columns: usize,
+    /// For each column, whether a key field before it says what is NULL.
+    marked: Vec<bool>,
     fixed_bytes: Option<usize>,
 }
 
@@ -40,20 +44,15 @@ impl SortKeyEncoder {
     /// # Errors
     /// `Unsupported` for types that have no order.
     pub fn new(columns: &[SortColumn]) -> Result<Self> {
-        let fields: Vec<SortField> = columns
-            .iter()
-            .map(|column| {
-                let options = SortOptions::new(column.descending, column.nulls_first);
-                SortField::new_with_options(unpacked_type(&column.data_type), options)
-            })
-            .collect();
+        let fields: Vec<SortField> = columns.iter().flat_map(fields).collect();
         if !RowConverter::supports_fields(&fields) {
             let types: Vec<String> = columns.iter().map(|c| c.data_type.to_string()).collect();
             return Err(Error::Unsupported(format!("sorting by {}", types.join(", "))));
         }
         let width = |column: &SortColumn| fixed_key_bytes(&unpacked_type(&column.data_type));
         let fixed_bytes = columns.iter().map(width).sum();
-        Ok(Self { converter: RowConverter::new(fields)?, columns: columns.len(), fixed_bytes })
+        let marked = columns.iter().map(has_null_mark).collect();
+        Ok(Self { converter: RowConverter::new(fields)?, marked, fixed_bytes })
     }
 
     /// The length of every key, where all columns have keys of one length.
@@ -71,16 +70,43 @@ impl SortKeyEncoder {
     /// # Errors
     /// `Internal` for columns that are not those of the encoder.
     pub fn encode(&self, columns: &[ArrayRef]) -> Result<SortKeys> {
-        if columns.len() != self.columns {
+        if columns.len() != self.marked.len() {
             return Err(Error::Internal(format!(
                 "{} sort columns were given, {} expected",
                 columns.len(),
-                self.columns
+                self.marked.len()
             )));
         }
-        let columns: Vec<ArrayRef> = columns.iter().map(canonical_key).collect::<Result<_>>()?;
-        Ok(SortKeys { rows: self.converter.convert_columns(&columns)? })
+        let mut keys: Vec<ArrayRef> = Vec::with_capacity(columns.len());
+        for (column, marked) in columns.iter().zip(&self.marked) {
+            if *marked {
+                keys.push(Arc::new(is_null(column)?));
+            }
+            keys.push(canonical_key(column)?);
+        }
+        Ok(SortKeys { rows: self.converter.convert_columns(&keys)? })
     }
+}
+
+/// Whether a column's NULLs have a key field of their own. The elements of a nested value are placed as NULLs of the
+/// column are, but a NULL element is the greatest wherever the column's own NULLs are wanted.
+fn has_null_mark(column: &SortColumn) -> bool {
+    column.data_type.is_nested() && column.nulls_first != column.descending
+}
+
+/// The key fields of a column.
+fn fields(column: &SortColumn) -> Vec<SortField> {
+    let data_type = unpacked_type(&column.data_type);
+    if !has_null_mark(column) {
+        let options = SortOptions::new(column.descending, column.nulls_first);
+        return vec![SortField::new_with_options(data_type, options)];
+    }
+    let mark = SortOptions::new(column.nulls_first, false);
+    let values = SortOptions::new(column.descending, column.descending);
+    vec![
+        SortField::new_with_options(DataType::Boolean, mark),
+        SortField::new_with_options(data_type, values),
+    ]
 }
 
 /// Bytes of the key of a fixed-width type: a marker and the value.

@@ -4,7 +4,6 @@
 //! during a run queues it again. A panic inside a task ends that task with an error, not the thread.
 
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::task::{Wake, Waker};
@@ -12,6 +11,7 @@ use std::thread::JoinHandle;
 
 use parking_lot::{Condvar, Mutex};
 
+use super::panics::contained;
 use super::{Progress, Task, Waiting};
 use crate::error::{Error, Result};
 use crate::graph::VertexId;
@@ -179,8 +179,7 @@ impl Cell {
         let waker = Waker::from(self.clone());
         let mut slot = self.task.lock();
         let Some((task, _)) = slot.as_mut() else { return };
-        let outcome = catch_unwind(AssertUnwindSafe(|| task.run(&waker)))
-            .unwrap_or_else(|panic| Err(Error::Internal(panic_text(&panic))));
+        let outcome = contained(|| task.run(&waker));
         match outcome {
             Ok(Progress::Yield) => {
                 drop(slot);
@@ -208,20 +207,12 @@ impl Cell {
         if let Some((task, on_end)) = task {
             let (vertex, subtask) = self.place;
             // What the task held is let go before anyone hears of its end.
-            let dropped = catch_unwind(AssertUnwindSafe(|| drop(task)));
-            let result = match dropped {
-                Ok(()) => result,
-                Err(panic) => result.and(Err(Error::Internal(panic_text(&panic)))),
-            };
+            let dropped = contained(|| {
+                drop(task);
+                Ok(())
+            });
+            let result = result.and(dropped);
             on_end(vertex, subtask, result);
         }
     }
-}
-
-fn panic_text(panic: &Box<dyn std::any::Any + Send>) -> String {
-    let text = panic
-        .downcast_ref::<&str>()
-        .map(|s| (*s).to_string())
-        .or_else(|| panic.downcast_ref::<String>().cloned());
-    format!("a task panicked: {}", text.unwrap_or_else(|| "no message".into()))
 }

@@ -55,7 +55,8 @@ impl Extreme {
                 let column = SortColumn {
                     data_type: keys.data_type().clone(),
                     descending: false,
-                    nulls_first: true,
+                    // Also where NULL elements of nested values stand; whole NULLs are left out.
+                    nulls_first: false,
                 };
                 let keys = SortKeyEncoder::new(&[column])?.encode(&[keys])?;
                 extreme_rows(frames, counts, |a, b| keys.key(a).cmp(keys.key(b)) == wanted)

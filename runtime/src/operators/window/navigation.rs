@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, UInt64Array, new_null_array};
 use arrow::buffer::NullBuffer;
-use arrow::compute::{cast, interleave, take};
+use arrow::compute::{CastOptions, cast, cast_with_options, interleave, take};
 use arrow::datatypes::{DataType, Int64Type};
 
 use super::frame::Frames;
@@ -196,7 +196,9 @@ fn fetch(values: &ArrayRef, defaults: Option<&ArrayRef>, found: &[Found]) -> Res
             .collect();
         return Ok(take(values, &rows, None)?);
     };
-    let defaults = cast(defaults, values.data_type())?;
+    // A default that is no value of the type is an error, not NULL.
+    let strict = CastOptions { safe: false, ..CastOptions::default() };
+    let defaults = cast_with_options(defaults, values.data_type(), &strict)?;
     let null: ArrayRef = Arc::clone(&new_null_array(values.data_type(), 1));
     let places: Vec<(usize, usize)> = found
         .iter()
