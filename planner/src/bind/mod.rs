@@ -18,6 +18,7 @@ mod quotients;
 mod refuse;
 mod relation;
 mod relation_hints;
+mod row_in;
 mod set_operations;
 mod sharing;
 mod sort_names;

@@ -17,6 +17,7 @@ use super::provider::Binder;
 use super::quotients::divide_to_null;
 use super::refuse::refuse;
 use super::relation_hints;
+use super::row_in::compare_rows;
 use super::set_operations::mark_counted;
 use super::sources::ViewSource;
 use super::sql_function::expand;
@@ -75,6 +76,7 @@ impl Binder<'_> {
         }
         refuse(&tree)?;
         desugar(&mut tree, parameters)?;
+        compare_rows(&mut tree);
         resolve_using(&mut tree)?;
         resolve_ctes(&mut tree, self.planner.options.share_ctes)?;
         mark_counted(&mut tree);

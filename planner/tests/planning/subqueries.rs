@@ -88,6 +88,22 @@ fn the_outer_query_is_shared_where_it_costs() {
 }
 
 #[test]
+fn rows_are_compared_by_semi_and_anti_joins() {
+    let one = text("SELECT id FROM t WHERE (id, k) IN (SELECT id, k FROM u)");
+    assert_eq!(one.matches("LeftSemi Join: t.id = ").count(), 1, "{one}");
+    assert!(!one.contains("CASE") && !one.contains("LeftMark"), "{one}");
+    let none = text("SELECT id FROM t WHERE (id, k) NOT IN (SELECT id, k FROM u)");
+    assert_eq!(none.matches("LeftAnti Join").count(), 2, "{none}");
+}
+
+#[test]
+fn null_safe_keys_take_no_others() {
+    let sql = "SELECT t.id FROM t JOIN u ON t.k IS NOT DISTINCT FROM u.k WHERE t.id = u.id";
+    let joined = text(sql);
+    assert!(joined.contains("Join: t.id = u.id Filter: t.k IS NOT DISTINCT FROM u.k"), "{joined}");
+}
+
+#[test]
 fn what_only_computes_is_no_join() {
     let lateral = text("SELECT id, d FROM t, LATERAL (SELECT v + 1 AS d) s WHERE d > 3");
     assert!(!lateral.contains("Join"), "{lateral}");

@@ -62,6 +62,9 @@ fn bare(expr: Expr) -> Expr {
 }
 
 fn conjunct(expr: Expr, rows: &DFSchema) -> Result<Expr> {
+    if let Some(condition) = spelt_out(&expr) {
+        return Ok(condition);
+    }
     match positive(bare(expr)) {
         Expr::SetComparison(comparison) => compare(comparison, rows),
         // No join is aware of the NULLs of a constant, or of some rows only.
@@ -72,6 +75,38 @@ fn conjunct(expr: Expr, rows: &DFSchema) -> Result<Expr> {
         }
         other => value(other, rows),
     }
+}
+
+/// What is left of `CASE WHEN EXISTS a THEN true WHEN EXISTS b THEN NULL ELSE false END`, or of its opposite, where NULL is
+/// as good as false: EXISTS a, or neither.
+fn spelt_out(expr: &Expr) -> Option<Expr> {
+    let (case, negated) = match expr {
+        Expr::Not(inner) => (inner.as_ref(), true),
+        other => (other, false),
+    };
+    let Expr::Case(case) = case else { return None };
+    let [(found, yes), (maybe, null)] = case.when_then_expr.as_slice() else { return None };
+    let (Expr::Exists(found), Expr::Exists(maybe)) = (found.as_ref(), maybe.as_ref()) else {
+        return None;
+    };
+    let is = |e: &Expr, wanted: Option<bool>| match e {
+        Expr::Literal(ScalarValue::Boolean(value), _) => *value == wanted,
+        Expr::Literal(ScalarValue::Null, _) => wanted.is_none(),
+        Expr::Cast(cast) => {
+            matches!(*cast.expr, Expr::Literal(ScalarValue::Null, _)) && wanted.is_none()
+        }
+        _ => false,
+    };
+    let otherwise = case.else_expr.as_ref().is_some_and(|e| is(e, Some(false)));
+    let plain = case.expr.is_none() && !found.negated && !maybe.negated;
+    if !(plain && otherwise && is(yes, Some(true)) && is(null, None)) {
+        return None;
+    }
+    let (found, maybe) = (Arc::clone(&found.subquery.subquery), &maybe.subquery.subquery);
+    Some(match negated {
+        false => exists(found),
+        true => not_exists(found).and(not_exists(Arc::clone(maybe))),
+    })
 }
 
 /// The expression without a NOT before IN, EXISTS, ANY or ALL.
