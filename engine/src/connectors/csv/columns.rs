@@ -92,6 +92,11 @@ impl<'a> ColumnGuesses<'a> {
         }
     }
 
+    /// Some values are not looked at: no scale is expected of them.
+    pub fn leave_open(&mut self) {
+        self.columns.iter_mut().for_each(|guess| guess.fixed.leave_open());
+    }
+
     /// Whether the first record names the columns: it is text where values below are not, or all of it is text.
     pub fn header_above(&self, sample: &Sample<'_>, quotes: Quotes) -> bool {
         let mut first = ColumnGuesses::new(sample.width(0), self.null);

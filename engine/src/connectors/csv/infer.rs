@@ -85,6 +85,9 @@ pub fn infer_files(
     let null = options.null.as_deref().map(str::as_bytes);
     let mut columns = ColumnGuesses::new(sample.width(0), null);
     (1..sample.records).for_each(|r| columns.add(&sample, r));
+    if !whole || files.len() > OTHER_FILES_MAX {
+        columns.leave_open();
+    }
     if compression == Compression::None {
         probe(sampled, structure, &mut columns)?;
     }
@@ -105,6 +108,9 @@ pub fn infer_files(
         if declared.is_none() && table == known {
             let earlier = tables[..known].iter().flat_map(|(names, _)| names);
             must_share_a_column(&sampled.name, earlier, &file.name, &tables[table].0)?;
+        }
+        if !whole {
+            tables[table].1.leave_open();
         }
         file_tables[i] = table;
     }

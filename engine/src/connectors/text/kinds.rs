@@ -118,6 +118,11 @@ impl FixedPoint {
         self.lossy |= text.len() > DOUBLE_DIGITS && loses_digits(text);
     }
 
+    /// More values may follow that nobody has looked at: they need not have the same scale.
+    pub fn leave_open(&mut self) {
+        self.differs = true;
+    }
+
     /// The scale of the decimals that the values ask for; `None` where doubles hold them.
     pub fn scale(self) -> Option<i8> {
         self.scale.filter(|scale| {
