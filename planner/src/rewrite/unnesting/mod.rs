@@ -9,6 +9,7 @@
 
 mod conditions;
 mod domain;
+mod factors;
 mod hoist;
 mod laterals;
 mod push;
@@ -56,6 +57,7 @@ impl Unnesting {
 
 impl AnalyzerRule for Unnesting {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let plan = factors::factor(plan)?;
         Pass { context: Context::new(self.shared.clone()) }.plan(plan)
     }
 
