@@ -22,18 +22,24 @@ use crate::field_access::NoFieldPlanner;
 use crate::map_access::MapAccessPlanner;
 use crate::rewrite::{QuotientPlanner, single_value};
 use crate::vectors::{DistancePlanner, vector};
+use crate::windows;
 
 /// Functions that are none of users' business: plans call them, or nothing here can answer them.
-const HIDDEN: [&str; 9] = [
+const HIDDEN: [&str; 14] = [
     "as_interval",
     "as_text",
     "as_whole",
     "cast_to_type",
+    "cumulate_ends",
     "file_row_index",
+    "hop_starts",
     "input_file_name",
     "interval_length",
     "interval_times",
+    "session_edge",
     "single_value",
+    "window_floor",
+    "window_shift",
 ];
 
 /// The registry: one map for each kind of function; aliases are entries of their own.
@@ -102,6 +108,7 @@ impl Default for Functions {
 pub fn own_scalar_functions() -> Vec<Arc<ScalarUDF>> {
     let mut functions = conversions::functions();
     functions.extend([bytea(), vector(), single_value()]);
+    functions.extend(windows::functions());
     functions
 }
 

@@ -22,6 +22,7 @@ mod statement;
 pub mod suggest;
 mod time_text;
 mod vectors;
+mod windows;
 
 pub use average::avg;
 pub use bind::{Parameter, SharedSource, SqlFunction, WorkTableSource, distinct_names};

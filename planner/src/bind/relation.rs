@@ -1,5 +1,5 @@
-//! Relations in FROM that the library does not plan as we want them: quoted paths, CTEs marked for sharing, and set
-//! operations marked as counting.
+//! Relations in FROM that the library does not plan as we want them: quoted paths, windowing table functions, CTEs
+//! marked for sharing, and set operations marked as counting.
 
 use std::path::Path;
 
@@ -15,6 +15,7 @@ use super::provider::path_reference;
 use super::set_operations::{counted, is_counted, sides};
 use super::sharing::{SharedRegistry, Sharing};
 use super::translate::{carry, translate};
+use crate::windows::WindowFunction;
 
 /// Begins the alias of a derived table that is the body of a CTE to be shared; no user can mean it.
 const CANDIDATE: &str = "\u{1}share:";
@@ -70,6 +71,12 @@ impl RelationPlanner for Relations {
                 let plan =
                     LogicalPlanBuilder::scan(TableReference::bare(stem(path)), source, None)?
                         .build()?;
+                Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, alias.clone()))))
+            }
+            TableFactor::Table { ref name, args: Some(ref args), ref alias, .. }
+                if let Some(function) = WindowFunction::named(name) =>
+            {
+                let plan = function.plan(name, args, context)?;
                 Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, alias.clone()))))
             }
             TableFactor::Derived { subquery, alias: Some(alias), .. } if is_counted(&alias) => {

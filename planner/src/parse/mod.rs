@@ -15,6 +15,7 @@ mod operators;
 mod position;
 mod script;
 mod session;
+mod window_functions;
 
 use std::ops::Range;
 use std::sync::Arc;

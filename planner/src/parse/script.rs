@@ -13,7 +13,9 @@ use datafusion_sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Word
 use super::dialect::ThalwegDialect;
 use super::materialized::Materialized;
 use super::position::{LineIndex, span_of, split_place};
-use super::{Ast, DescribeAst, ParsedStatement, depth, hints, keywords, operators};
+use super::{
+    Ast, DescribeAst, ParsedStatement, depth, hints, keywords, operators, window_functions,
+};
 use crate::error::{PlannerError, Result, Span};
 use crate::statement::ExplainFormat;
 
@@ -85,6 +87,7 @@ impl<'a> Script<'a> {
     fn new(text: &'a Arc<str>, index: &'a LineIndex<'a>, tokens: Vec<TokenWithSpan>) -> Self {
         let mut stripped = tokens.clone();
         operators::join(&mut stripped);
+        window_functions::rewrite(&mut stripped);
         let materialized = Materialized::take_from(&mut stripped);
         let parser = Parser::new(&DIALECT)
             .with_recursion_limit(MAX_NESTING)

@@ -1,0 +1,30 @@
+//! CUMULATE: windows that begin together each `size` and end each `step`; a list of the ends after a row, unnested.
+
+use datafusion_common::{Column, Result};
+use datafusion_expr::planner::RelationPlannerContext;
+use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
+
+use super::arguments::Arguments;
+use super::functions::TimeFunction;
+use super::input::{END, Input, START};
+use super::lengths::{multiple, offset};
+
+pub(super) fn plan(
+    arguments: &Arguments,
+    context: &mut dyn RelationPlannerContext,
+) -> Result<LogicalPlan> {
+    let input = Input::plan(arguments, context)?;
+    let (step, size) = multiple(arguments, "step", input.unit, context)?;
+    let offset = offset(arguments, input.unit, context)?;
+    let origin = input.origin(arguments, size, offset)?;
+    let time = || vec![input.time.clone()];
+    let start = TimeFunction::Floor.call(time(), &[size, origin]).alias(START);
+    let ends = TimeFunction::CumulateEnds.call(time(), &[step, size, origin]).alias(END);
+    let plan = LogicalPlanBuilder::from(input.plan.clone())
+        .project(input.and([start, ends]))?
+        .unnest_column(Column::new_unqualified(END))?
+        .build()?;
+    let column = |name| Expr::Column(Column::new_unqualified(name));
+    let time = TimeFunction::Shift.call(vec![column(END)], &[-1]);
+    input.finish(plan, column(START), column(END), time)
+}

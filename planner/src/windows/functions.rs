@@ -1,0 +1,221 @@
+//! The arithmetic of windows as scalar functions that plans call.
+//!
+//! They count in the unit of the time column, whatever it is, and keep its type. Invariant: a NULL time and a result
+//! that leaves the type's range are errors.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, ListArray};
+use arrow::buffer::OffsetBuffer;
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, FieldRef, Int64Type};
+use datafusion_common::{DataFusionError, Result, ScalarValue, exec_err, plan_err};
+use datafusion_expr::{
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility, lit,
+};
+
+/// One of the functions: times first, then numbers of units that are constants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum TimeFunction {
+    /// `window_floor(time, size, origin)`: the start of the window of a size that holds a time.
+    Floor,
+    /// `window_shift(time, by)`: a later or earlier time; NULL for NULL.
+    Shift,
+    /// `hop_starts(time, slide, size, origin)`: the starts of all windows that hold a time, in order.
+    HopStarts,
+    /// `cumulate_ends(time, step, size, origin)`: the ends of all windows that hold a time, in order.
+    CumulateEnds,
+    /// `session_edge(time, other, gap)`: the time, when the other is further away than the gap or NULL; else NULL.
+    SessionEdge,
+}
+
+/// All of them, for registries.
+pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
+    TimeFunction::ALL.into_iter().map(TimeFunction::function).collect()
+}
+
+impl TimeFunction {
+    const ALL: [TimeFunction; 5] = [
+        TimeFunction::Floor,
+        TimeFunction::Shift,
+        TimeFunction::HopStarts,
+        TimeFunction::CumulateEnds,
+        TimeFunction::SessionEdge,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            TimeFunction::Floor => "window_floor",
+            TimeFunction::Shift => "window_shift",
+            TimeFunction::HopStarts => "hop_starts",
+            TimeFunction::CumulateEnds => "cumulate_ends",
+            TimeFunction::SessionEdge => "session_edge",
+        }
+    }
+
+    /// How many times and how many numbers it takes.
+    fn arguments(self) -> (usize, usize) {
+        match self {
+            TimeFunction::Floor => (1, 2),
+            TimeFunction::Shift => (1, 1),
+            TimeFunction::HopStarts | TimeFunction::CumulateEnds => (1, 3),
+            TimeFunction::SessionEdge => (2, 1),
+        }
+    }
+
+    fn function(self) -> Arc<ScalarUDF> {
+        let (times, numbers) = self.arguments();
+        let signature = Signature::any(times + numbers, Volatility::Immutable);
+        Arc::new(ScalarUDF::from(Function { function: self, signature }))
+    }
+
+    /// A call.
+    pub(super) fn call(self, times: Vec<Expr>, numbers: &[i64]) -> Expr {
+        let numbers = numbers.iter().map(|number| lit(*number));
+        self.function().call(times.into_iter().chain(numbers).collect())
+    }
+
+    fn compute(self, times: &[ArrayRef], numbers: &[i64]) -> Result<ArrayRef> {
+        let data_type = times[0].data_type();
+        let counts = times.iter().map(counted).collect::<Result<Vec<_>>>()?;
+        let result: Int64Array = match (self, counts.as_slice(), numbers) {
+            (TimeFunction::Shift, [times], [by]) => times
+                .try_unary::<_, Int64Type, _>(|time| time.checked_add(*by).ok_or_else(range))?,
+            (TimeFunction::Floor, [times], [size, origin]) => {
+                not_null(times)?;
+                times.try_unary::<_, Int64Type, _>(|time| floor(time, *size, *origin))?
+            }
+            (TimeFunction::SessionEdge, [times, others], [gap]) => {
+                not_null(times)?;
+                let edge = |(time, other): (Option<i64>, Option<i64>)| {
+                    time.filter(|time| {
+                        other.is_none_or(|other| time.abs_diff(other) > gap.unsigned_abs())
+                    })
+                };
+                times.iter().zip(others.iter()).map(edge).collect()
+            }
+            (TimeFunction::HopStarts, [times], [slide, size, origin]) => {
+                let last = |time| floor(time, *slide, *origin);
+                let count = size / slide;
+                let first = |time| {
+                    let back = slide.checked_mul(count - 1).ok_or_else(range)?;
+                    Ok((last(time)?.checked_sub(back).ok_or_else(range)?, count))
+                };
+                return lists(times, data_type, *slide, first);
+            }
+            (TimeFunction::CumulateEnds, [times], [step, size, origin]) => {
+                let first = |time| {
+                    let start = floor(time, *size, *origin)?;
+                    start.checked_add(*size).ok_or_else(range)?;
+                    let done = (i128::from(time) - i128::from(start)) / i128::from(*step);
+                    let done = i64::try_from(done).map_err(|_| range())?;
+                    Ok((start + step * (done + 1), size / step - done))
+                };
+                return lists(times, data_type, *step, first);
+            }
+            _ => return plan_err!("{} was called with other arguments than it takes", self.name()),
+        };
+        Ok(cast(&result, data_type)?)
+    }
+}
+
+fn range() -> DataFusionError {
+    DataFusionError::Execution("window out of range of its timestamp type".to_string())
+}
+
+/// Times as numbers of their unit.
+fn counted(times: &ArrayRef) -> Result<Int64Array> {
+    Ok(cast(times, &DataType::Int64)?.as_primitive::<Int64Type>().clone())
+}
+
+fn not_null(times: &Int64Array) -> Result<()> {
+    match times.null_count() {
+        0 => Ok(()),
+        _ => exec_err!("a row without a time is in no window: leave rows out whose time is NULL"),
+    }
+}
+
+/// The greatest number that is not above `time` and is `origin` and a multiple of `size`.
+fn floor(time: i64, size: i64, origin: i64) -> Result<i64> {
+    let (time, size) = (i128::from(time), i128::from(size));
+    let floor = time - (time - i128::from(origin)).rem_euclid(size);
+    i64::try_from(floor).map_err(|_| range())
+}
+
+/// For each time a list that begins with a number and goes on by `step`; `first` gives the number and the length.
+fn lists(
+    times: &Int64Array,
+    data_type: &DataType,
+    step: i64,
+    first: impl Fn(i64) -> Result<(i64, i64)>,
+) -> Result<ArrayRef> {
+    not_null(times)?;
+    let mut values: Vec<i64> = Vec::with_capacity(times.len());
+    let mut ends: Vec<i32> = Vec::with_capacity(times.len() + 1);
+    ends.push(0);
+    for time in times.values() {
+        let (start, count) = first(*time)?;
+        values.extend((0..count).map(|n| start + n * step));
+        let Ok(end) = i32::try_from(values.len()) else {
+            return exec_err!("a batch of rows is in too many windows");
+        };
+        ends.push(end);
+    }
+    let values = cast(&Int64Array::from(values), data_type)?;
+    let field = item(data_type);
+    Ok(Arc::new(ListArray::try_new(field, OffsetBuffer::new(ends.into()), values, None)?))
+}
+
+fn item(data_type: &DataType) -> FieldRef {
+    Arc::new(Field::new_list_field(data_type.clone(), true))
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Function {
+    function: TimeFunction,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Function {
+    fn name(&self) -> &str {
+        self.function.name()
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, args: &[DataType]) -> Result<DataType> {
+        let Some(time @ DataType::Timestamp(..)) = args.first() else {
+            return plan_err!("{} takes a timestamp", self.name());
+        };
+        Ok(match self.function {
+            TimeFunction::Floor | TimeFunction::Shift | TimeFunction::SessionEdge => time.clone(),
+            TimeFunction::HopStarts | TimeFunction::CumulateEnds => DataType::List(item(time)),
+        })
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        let types: Vec<DataType> = args.arg_fields.iter().map(|f| f.data_type().clone()).collect();
+        Ok(Arc::new(Field::new(self.name(), self.return_type(&types)?, true)))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let (times, _) = self.function.arguments();
+        let (times, numbers) = args.args.split_at(times);
+        let numbers = numbers.iter().map(|number| match number {
+            ColumnarValue::Scalar(ScalarValue::Int64(Some(number))) => Ok(*number),
+            _ => plan_err!("{} takes constant numbers", self.name()),
+        });
+        let numbers = numbers.collect::<Result<Vec<i64>>>()?;
+        let constant = times.iter().all(|time| matches!(time, ColumnarValue::Scalar(_)));
+        let rows = if constant { 1 } else { args.number_rows };
+        let times = times.iter().map(|time| time.to_array(rows)).collect::<Result<Vec<_>>>()?;
+        let result = self.function.compute(&times, &numbers)?;
+        Ok(match constant {
+            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?),
+            false => ColumnarValue::Array(result),
+        })
+    }
+}

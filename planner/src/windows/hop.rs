@@ -1,0 +1,27 @@
+//! HOP: each row is in `size / slide` windows; a list of their starts, unnested.
+
+use datafusion_common::{Column, Result};
+use datafusion_expr::planner::RelationPlannerContext;
+use datafusion_expr::{LogicalPlan, LogicalPlanBuilder};
+
+use super::arguments::Arguments;
+use super::functions::TimeFunction;
+use super::input::{Input, START};
+use super::lengths::{multiple, offset};
+
+pub(super) fn plan(
+    arguments: &Arguments,
+    context: &mut dyn RelationPlannerContext,
+) -> Result<LogicalPlan> {
+    let input = Input::plan(arguments, context)?;
+    let (slide, size) = multiple(arguments, "slide", input.unit, context)?;
+    let offset = offset(arguments, input.unit, context)?;
+    let origin = input.origin(arguments, slide, offset)?;
+    let time = vec![input.time.clone()];
+    let starts = TimeFunction::HopStarts.call(time, &[slide, size, origin]).alias(START);
+    let plan = LogicalPlanBuilder::from(input.plan.clone())
+        .project(input.and([starts]))?
+        .unnest_column(Column::new_unqualified(START))?
+        .build()?;
+    input.of_size(plan, size)
+}

@@ -1,0 +1,133 @@
+//! Windowing table functions: `TUMBLE`, `HOP`, `CUMULATE` and `SESSION` in FROM.
+//!
+//! Each gives the columns of a table and `window_start`, `window_end` and `window_time` after them: a row for each
+//! window that an input row belongs to. They are lowered to projections, UNNEST and window functions here, so that
+//! nothing after the planner knows them. Invariant: a row is in `[window_start, window_end)`, `window_time` is
+//! `window_end` less one unit of its type, and a NULL time is an error, since its row would be in no window.
+
+mod arguments;
+mod cumulate;
+mod functions;
+mod hop;
+mod input;
+mod lengths;
+mod session;
+mod tumble;
+mod zones;
+
+use std::collections::HashSet;
+
+use datafusion_common::{Result, TableReference};
+use datafusion_expr::planner::RelationPlannerContext;
+use datafusion_expr::{LogicalPlan, LogicalPlanBuilder};
+use datafusion_sql::sqlparser::ast::{ObjectName, ObjectNamePart, TableFunctionArgs};
+
+use self::arguments::Arguments;
+
+pub(crate) use functions::functions;
+
+/// The name by which `PARTITION BY` after a table is given to the binder; no user can mean it unquoted.
+pub(crate) const PARTITION_BY: &str = "partition by";
+
+/// One of the functions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WindowFunction {
+    /// Windows of one size, one after the other.
+    Tumble,
+    /// Windows of one size, one beginning each `SLIDE`.
+    Hop,
+    /// Windows that begin together and end one `STEP` after the other, up to the size.
+    Cumulate,
+    /// Windows around rows that are no further than `GAP` from each other.
+    Session,
+}
+
+impl WindowFunction {
+    const ALL: [WindowFunction; 4] = [
+        WindowFunction::Tumble,
+        WindowFunction::Hop,
+        WindowFunction::Cumulate,
+        WindowFunction::Session,
+    ];
+
+    /// The function that is called by a word.
+    pub(crate) fn called(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|function| word.eq_ignore_ascii_case(function.name()))
+    }
+
+    /// The function of a name in FROM.
+    pub(crate) fn named(name: &ObjectName) -> Option<Self> {
+        match name.0.as_slice() {
+            [ObjectNamePart::Identifier(ident)] if ident.quote_style.is_none() => {
+                Self::called(&ident.value)
+            }
+            _ => None,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            WindowFunction::Tumble => "TUMBLE",
+            WindowFunction::Hop => "HOP",
+            WindowFunction::Cumulate => "CUMULATE",
+            WindowFunction::Session => "SESSION",
+        }
+    }
+
+    /// The names of the arguments in their order; those after the last length may be left out.
+    fn parameters(self) -> &'static [&'static str] {
+        match self {
+            WindowFunction::Tumble => &["data", "timecol", "size", "offset"],
+            WindowFunction::Hop => &["data", "timecol", "slide", "size", "offset"],
+            WindowFunction::Cumulate => &["data", "timecol", "step", "size", "offset"],
+            WindowFunction::Session => &["data", "timecol", "gap"],
+        }
+    }
+
+    /// A call as it may be written.
+    fn usage(self) -> &'static str {
+        match self {
+            WindowFunction::Tumble => "TUMBLE(TABLE t, DESCRIPTOR(time), size [, offset])",
+            WindowFunction::Hop => "HOP(TABLE t, DESCRIPTOR(time), slide, size [, offset])",
+            WindowFunction::Cumulate => {
+                "CUMULATE(TABLE t, DESCRIPTOR(time), step, size [, offset])"
+            }
+            WindowFunction::Session => "SESSION(TABLE t [PARTITION BY key], DESCRIPTOR(time), gap)",
+        }
+    }
+
+    /// The plan of a call in FROM, whose columns are qualified by the name of the table that it reads, or its own.
+    pub(crate) fn plan(
+        self,
+        name: &ObjectName,
+        args: &TableFunctionArgs,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<LogicalPlan> {
+        let arguments = Arguments::read(self, name, args)?;
+        let plan = match self {
+            WindowFunction::Tumble => tumble::plan(&arguments, context),
+            WindowFunction::Hop => hop::plan(&arguments, context),
+            WindowFunction::Cumulate => cumulate::plan(&arguments, context),
+            WindowFunction::Session => session::plan(&arguments, context),
+        }?;
+        let relation = match table_of(&plan) {
+            Some(table) => table,
+            None => TableReference::bare(self.name().to_lowercase()),
+        };
+        let names: HashSet<&str> =
+            plan.schema().fields().iter().map(|f| f.name().as_str()).collect();
+        if names.len() < plan.schema().fields().len() {
+            // A name that is there twice can only be told by the qualifiers it has.
+            return Ok(plan);
+        }
+        LogicalPlanBuilder::from(plan).alias(relation)?.build()
+    }
+}
+
+/// The table that all columns of a plan are qualified by, those of windows aside.
+fn table_of(plan: &LogicalPlan) -> Option<TableReference> {
+    let schema = plan.schema();
+    let mut input = schema.iter().take(schema.fields().len() - input::ADDED).map(|(q, _)| q);
+    let first = input.next()??;
+    input.all(|qualifier| qualifier == Some(first)).then(|| first.clone())
+}
