@@ -33,8 +33,7 @@ pub fn parse(path: &Path) -> Vec<(String, Option<String>)> {
         .filter_map(|part| part.split_once('='))
         .filter(|(key, _)| !key.is_empty())
         .map(|(key, value)| {
-            let value = percent_decode(value);
-            (percent_decode(key), (value != NULL_VALUE).then_some(value))
+            (percent_decode(key), (value != NULL_VALUE).then(|| percent_decode(value)))
         })
         .collect()
 }
@@ -58,7 +57,7 @@ fn percent_decode(text: &str) -> String {
     String::from_utf8(out).unwrap_or_else(|_| text.to_string())
 }
 
-/// The folder name part for a value, the inverse of [`parse`].
+/// The folder name part for a value, the inverse of [`parse`]. A text that looks like NULL is escaped.
 pub fn encode(key: &str, value: Option<&str>) -> String {
     let escape = |text: &str| {
         let mut out = String::with_capacity(text.len());
@@ -76,7 +75,12 @@ pub fn encode(key: &str, value: Option<&str>) -> String {
         }
         out
     };
-    format!("{}={}", escape(key), value.map_or(NULL_VALUE.to_string(), escape))
+    let value = match value {
+        None => NULL_VALUE.to_string(),
+        Some(NULL_VALUE) => NULL_VALUE.replacen('_', "%5F", 1),
+        Some(value) => escape(value),
+    };
+    format!("{}={value}", escape(key))
 }
 
 /// The partition columns that all files have, typed by all their values.
@@ -146,6 +150,10 @@ mod tests {
         assert_eq!(parts[0][1].1.as_deref(), Some("a/b"));
         assert_eq!(parts[1][1].1, None);
         assert_eq!(encode("k", Some("a/b")), "k=a%2Fb");
+        for value in [None, Some("__HIVE_DEFAULT_PARTITION__"), Some(""), Some("%5F")] {
+            let path = format!("d/{}/f", encode("k", value));
+            assert_eq!(parse(Path::new(&path))[0].1.as_deref(), value, "{path}");
+        }
         assert_eq!(type_of(&[&Some("007".into())]), DataType::Utf8View);
         assert_eq!(type_of(&[&Some("2024-01-31".into())]), DataType::Date32);
     }

@@ -12,6 +12,7 @@ use thalweg_runtime::Result;
 use thalweg_runtime::batch::BATCH_BYTES_MAX;
 
 use super::chunks::FetchedChunks;
+use super::intervals::from_bytes;
 use super::meta::{ParquetMeta, guarded};
 use super::pages::GroupPages;
 use super::statistics::{rows_of, value_width};
@@ -145,6 +146,11 @@ impl GroupDecoder {
         for (i, &place) in self.delivered.iter().enumerate() {
             let field = self.plan.schema.field(place);
             let column = batch.column(i).clone();
+            let root = self.plan.root(place);
+            let column = match root.is_some_and(|root| self.plan.meta.intervals.contains(&root)) {
+                true => from_bytes(column),
+                false => column,
+            };
             let column = to_table_type(column, field.data_type(), &self.plan.name, field.name())?;
             columns.insert(place, column);
         }

@@ -21,6 +21,7 @@ use thalweg_runtime::env::{Environment, ReadFile};
 use thalweg_runtime::{Error, Result};
 
 use super::encryption::has_encrypted_columns;
+use super::intervals::{INTERVAL, as_bytes, interval_roots};
 use super::learned::Learned;
 use crate::connectors::decoder::contained;
 
@@ -31,6 +32,8 @@ pub struct ParquetMeta {
     pub reader: ArrowReaderMetadata,
     /// The columns as the table has them.
     pub table_schema: SchemaRef,
+    /// The root columns of intervals, which are decoded as bytes.
+    pub intervals: Vec<usize>,
     /// What was found out about the columns since.
     pub learned: Learned,
 }
@@ -49,7 +52,13 @@ impl ParquetMeta {
             if has_encrypted_columns(&source)? {
                 return Err(ParquetError::General("the columns are encrypted".into()));
             }
-            ParquetMeta::from_metadata(Arc::new(with_row_count(metadata)))
+            let metadata = with_row_count(metadata);
+            let intervals = interval_roots(metadata.file_metadata().schema_descr())?;
+            let metadata = match intervals.as_slice() {
+                [] => metadata,
+                roots => as_bytes(&metadata, roots)?,
+            };
+            ParquetMeta::from_metadata(Arc::new(metadata), intervals)
         })
     }
 
@@ -63,11 +72,14 @@ impl ParquetMeta {
             let mut loader = ParquetMetaDataReader::new_with_metadata(metadata)
                 .with_page_index_policy(PageIndexPolicy::Optional);
             loader.read_page_indexes(&source)?;
-            ParquetMeta::from_metadata(Arc::new(loader.finish()?))
+            ParquetMeta::from_metadata(Arc::new(loader.finish()?), self.intervals.clone())
         })
     }
 
-    fn from_metadata(metadata: Arc<ParquetMetaData>) -> Result<Self, ParquetError> {
+    fn from_metadata(
+        metadata: Arc<ParquetMetaData>,
+        intervals: Vec<usize>,
+    ) -> Result<Self, ParquetError> {
         let plain = ArrowReaderMetadata::try_new(metadata.clone(), ArrowReaderOptions::new())?;
         let wanted = decode_schema(plain.schema(), plain.parquet_schema());
         let options = ArrowReaderOptions::new().with_schema(wanted);
@@ -77,11 +89,16 @@ impl ParquetMeta {
             .schema()
             .fields()
             .iter()
-            .map(|f| Field::new(f.name(), table_type(f.data_type()), true))
+            .enumerate()
+            .map(|(root, f)| match intervals.contains(&root) {
+                true => Field::new(f.name(), INTERVAL, true),
+                false => Field::new(f.name(), table_type(f.data_type()), true),
+            })
             .collect();
         Ok(ParquetMeta {
             reader,
             table_schema: Arc::new(Schema::new(fields)),
+            intervals,
             learned: Learned::default(),
         })
     }

@@ -11,6 +11,7 @@ mod distinct;
 mod encryption;
 #[cfg(test)]
 mod estimate_tests;
+mod intervals;
 mod learned;
 mod meta;
 mod narrow;

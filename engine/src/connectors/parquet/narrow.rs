@@ -234,10 +234,10 @@ impl PageBounds {
             return Ok(None);
         };
         let schema = meta.reader.parquet_schema();
-        if !has_order(schema.column(leaf).physical_type()) {
+        let root = schema.get_column_root_idx(leaf);
+        if !has_order(schema.column(leaf).physical_type()) || meta.intervals.contains(&root) {
             return Ok(None);
         }
-        let root = schema.get_column_root_idx(leaf);
         let field = meta.reader.schema().field(root);
         let converter = StatisticsConverter::from_column_index(leaf, field, schema)?;
         let Some(rows) =

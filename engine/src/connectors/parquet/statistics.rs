@@ -68,7 +68,7 @@ fn column_bounds(
         .with_missing_null_counts_as_zero(false);
     let chosen = || groups.iter().map(|&g| meta.metadata().row_group(g));
     let nulls = converter.row_group_null_counts(chosen()).ok()?;
-    if !has_order(parquet_schema.column(leaf).physical_type()) {
+    if !has_order(parquet_schema.column(leaf).physical_type()) || meta.intervals.contains(&root) {
         let unknown = new_null_array(to, groups.len());
         return Some(Bounds { min: unknown.clone(), max: unknown, nulls });
     }

@@ -119,6 +119,38 @@ fn counts_need_no_columns_and_fetch_stops_early() {
 }
 
 #[test]
+fn intervals_keep_their_months_days_and_times() {
+    use arrow::array::{IntervalDayTimeArray, IntervalYearMonthArray};
+    use arrow::datatypes::{IntervalDayTime, IntervalMonthDayNano, IntervalMonthDayNanoType};
+    use parquet::arrow::arrow_writer::ArrowWriterOptions;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.parquet");
+    let days = IntervalDayTime { days: -3, milliseconds: 1_500 };
+    let batch = RecordBatch::try_from_iter(vec![
+        ("m", Arc::new(IntervalYearMonthArray::from(vec![Some(14), None])) as _),
+        ("d", Arc::new(IntervalDayTimeArray::from(vec![Some(days), None])) as _),
+    ])
+    .unwrap();
+    // With a schema of Arrow's beside the format's own, and without.
+    for skipped in [false, true] {
+        let options = ArrowWriterOptions::new().with_skip_arrow_metadata(skipped);
+        let file = File::create(&path).unwrap();
+        let mut writer = ArrowWriter::try_new_with_options(file, batch.schema(), options).unwrap();
+        writer.write(&batch).unwrap();
+        writer.close().unwrap();
+        let rows = read(&path.display().to_string(), &FileOptions::default()).unwrap();
+        let of = |column: usize| {
+            let values = rows.column(column).as_primitive::<IntervalMonthDayNanoType>();
+            values.iter().collect::<Vec<_>>()
+        };
+        let interval =
+            |months, days, nanoseconds| Some(IntervalMonthDayNano { months, days, nanoseconds });
+        assert_eq!(of(0), [interval(14, 0, 0), None], "{skipped}");
+        assert_eq!(of(1), [interval(0, -3, 1_500_000_000), None], "{skipped}");
+    }
+}
+
+#[test]
 fn files_with_other_columns_are_joined_by_name() {
     let dir = tempfile::tempdir().unwrap();
     let write = |name: &str, columns: Vec<(&str, arrow::array::ArrayRef)>| {

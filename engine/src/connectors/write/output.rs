@@ -1,8 +1,9 @@
 //! A file that appears whole or not at all.
 //!
 //! Bytes go to a temporary name in the target's folder; committing writes them through to the disk and renames.
-//! A file that is dropped before leaves nothing behind. Pipes and devices get the bytes as they are made.
+//! A file that is dropped before leaves nothing behind, nor the folders that were made for it. Pipes and devices get the bytes as they are made.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 
+use parking_lot::Mutex;
 use rustix::io::dup;
 use thalweg_runtime::env::{Environment, IoTask};
 use thalweg_runtime::{Error, Result};
@@ -29,7 +31,49 @@ impl Drop for Temporary {
         if !self.renamed.load(Ordering::Acquire) {
             // Nothing can be done about a file that cannot be removed.
             let _ = fs::remove_file(&self.path);
+            remove_folders(&self.path);
         }
+    }
+}
+
+/// The folders that were made for files of which none is there yet.
+static MADE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// Makes the folders of a file.
+fn make_folders(path: &Path) -> io::Result<()> {
+    let Some(folder) = path.parent().filter(|p| !p.as_os_str().is_empty()) else { return Ok(()) };
+    if folder.is_dir() {
+        return Ok(());
+    }
+    make_folders(folder)?;
+    // Between this and the file's creation a COPY into the same folder that fails may remove it: opening fails then.
+    let mut made = MADE.lock();
+    match fs::create_dir(folder) {
+        Ok(()) => {
+            made.insert(folder.to_path_buf());
+            Ok(())
+        }
+        Err(_) if folder.is_dir() => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Removes those of a file's folders that were made for it and are empty.
+fn remove_folders(path: &Path) {
+    let mut made = MADE.lock();
+    for folder in path.ancestors().skip(1) {
+        if !made.contains(folder) || fs::remove_dir(folder).is_err() {
+            return;
+        }
+        made.remove(folder);
+    }
+}
+
+/// Keeps the folders of a file that is there now.
+fn keep_folders(path: &Path) {
+    let mut made = MADE.lock();
+    for folder in path.ancestors().skip(1) {
+        made.remove(folder);
     }
 }
 
@@ -105,6 +149,7 @@ impl OutputFile {
                 file.sync_all().map_err(|e| cannot_write(&temporary.path, &e))?;
                 fs::rename(&temporary.path, &target).map_err(|e| cannot_write(&target, &e))?;
                 temporary.renamed.store(true, Ordering::Release);
+                keep_folders(&target);
                 sync_folder(&target);
                 Ok(())
             }));
@@ -131,11 +176,10 @@ fn open(opened: Option<File>, path: &Path) -> Result<File> {
     if let Some(file) = opened {
         return Ok(file);
     }
-    if let Some(folder) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
-        fs::create_dir_all(folder).map_err(|e| {
-            Error::io(format!("cannot create the folder \"{}\"", folder.display()), &e)
-        })?;
-    }
+    make_folders(path).map_err(|e| {
+        let folder = path.parent().unwrap_or(path);
+        Error::io(format!("cannot create the folder \"{}\"", folder.display()), &e)
+    })?;
     let text = path.to_string_lossy();
     let opened = match standard_stream(&text) {
         // Opened anew, a file behind it would be written from its beginning.
@@ -156,5 +200,36 @@ fn sync_folder(path: &Path) {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if let Ok(folder) = File::open(folder) {
         let _ = folder.sync_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_made_for_nothing_are_removed_by_the_last_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let own = dir.path().join("own");
+        fs::create_dir(&own).unwrap();
+        let temporary = |path: &str| {
+            let path = own.join(path);
+            File::create({
+                make_folders(&path).unwrap();
+                &path
+            })
+            .unwrap();
+            Temporary { path, renamed: AtomicBool::new(false) }
+        };
+        let (first, second) = (temporary("new/k=1/a"), temporary("new/k=1/b"));
+        drop(first);
+        assert!(own.join("new/k=1").is_dir());
+        drop(second);
+        assert!(own.is_dir() && !own.join("new").exists());
+        let (kept, lost) = (temporary("new/k=1/a"), temporary("new/k=2/b"));
+        kept.renamed.store(true, Ordering::Release);
+        keep_folders(&kept.path);
+        drop((kept, lost));
+        assert!(own.join("new/k=1/a").exists() && !own.join("new/k=2").exists());
     }
 }
