@@ -15,6 +15,7 @@ use datafusion_sql::sqlparser::ast::{
 use super::interval_literals::rewrite_interval;
 use super::names::{normalized, span_of_name};
 use super::operators::{minus_before_power, rewrite_operator};
+use super::patterns::rewrite_pattern;
 use super::text_casts::rewrite_cast;
 use crate::error::{PlannerError, Result};
 use crate::parse::span_of;
@@ -114,6 +115,7 @@ impl VisitorMut for Desugar<'_> {
         rewrite_cast(expr);
         rewrite_interval(expr);
         rewrite_operator(expr);
+        rewrite_pattern(expr);
         remainder(expr);
         named_fields(expr);
         ControlFlow::Continue(())
@@ -306,11 +308,10 @@ fn positions_in_sets(select: &mut Select) {
             let Expr::Value(value) = &*member else { continue };
             let Value::Number(place, _) = &value.value else { continue };
             let item = place.parse::<usize>().ok().and_then(|n| n.checked_sub(1));
-            match item.and_then(|at| select.projection.get(at)) {
-                Some(SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) => {
-                    *member = expr.clone()
-                }
-                _ => {}
+            if let Some(SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) =
+                item.and_then(|at| select.projection.get(at))
+            {
+                *member = expr.clone();
             }
         }
     }

@@ -13,6 +13,7 @@ mod modify;
 mod names;
 mod operators;
 mod outputs;
+mod patterns;
 mod provider;
 mod quotients;
 mod refuse;

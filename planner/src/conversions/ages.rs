@@ -21,7 +21,11 @@ const TIMESTAMP: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 
 /// Both functions.
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
-    let age = Signature::exact(vec![TIMESTAMP, TIMESTAMP], Volatility::Immutable);
+    let forms = [DataType::Date32, TIMESTAMP];
+    let pairs = forms.iter().flat_map(|end| {
+        forms.iter().map(|start| TypeSignature::Exact(vec![end.clone(), start.clone()]))
+    });
+    let age = Signature::one_of(pairs.collect(), Volatility::Immutable);
     let forms = [DataType::Date32, TIMESTAMP].map(|form| TypeSignature::Exact(vec![form]));
     let last_day = Signature::one_of(forms.to_vec(), Volatility::Immutable);
     [("age", age), ("last_day", last_day)]
@@ -72,6 +76,7 @@ fn last_days(dates: &ArrayRef) -> Result<ArrayRef> {
 }
 
 fn ages(ends: &ArrayRef, starts: &ArrayRef) -> Result<ArrayRef> {
+    let (ends, starts) = (cast(ends, &TIMESTAMP)?, cast(starts, &TIMESTAMP)?);
     let ends = ends.as_primitive::<TimestampMicrosecondType>();
     let starts = starts.as_primitive::<TimestampMicrosecondType>();
     let ages = ends.iter().zip(starts).map(|(end, start)| match (end, start) {

@@ -6,6 +6,7 @@
 
 mod ages;
 mod calendar;
+mod counts;
 mod instants;
 mod intervals;
 mod md5;
@@ -134,6 +135,7 @@ impl Conversion {
 pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
     let mut all = calendar::functions();
     all.extend(ages::functions());
+    all.extend(counts::functions());
     all.extend(texts::functions());
     all.extend(sha::functions());
     all.extend(Conversion::ALL.into_iter().map(Conversion::function));
