@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
-use arrow::datatypes::Int64Type;
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
 use futures::StreamExt;
 use futures::executor::block_on;
 use thalweg::api::aggregates::sum;
 use thalweg::api::{JoinType, col, lit};
+use thalweg::connectors::external::{RowBatches, RowSource, SourceError};
 use thalweg::{Error, Session};
 
 fn numbers(session: &Session, sql: &str) -> Vec<i64> {
@@ -131,4 +132,55 @@ fn the_table_api_runs() {
     let batches = block_on(relation.collect()).unwrap();
     let rows: Vec<i64> = batches.iter().flat_map(first_column).collect();
     assert_eq!(rows.len(), 2);
+}
+
+/// Numbers from 0 in parts of seven; part 3 fails if `broken`, and delivers text if `lying`.
+#[derive(Debug)]
+struct Sevens {
+    broken: bool,
+    lying: bool,
+}
+
+impl RowSource for Sevens {
+    fn schema(&self) -> SchemaRef {
+        let field = |name| Field::new(name, DataType::Int64, false);
+        Arc::new(Schema::new(vec![field("n"), field("twice")]))
+    }
+
+    fn parts(&self) -> usize {
+        10
+    }
+
+    fn read(&self, part: usize, columns: &[usize]) -> Result<RowBatches, SourceError> {
+        if self.broken && part == 3 {
+            return Ok(Box::new(std::iter::once(Err("part 3 is out of reach".into()))));
+        }
+        let numbers = || (0..7).map(move |i| i64::try_from(part).unwrap() * 7 + i);
+        let arrays = columns.iter().map(|column| -> ArrayRef {
+            match column {
+                0 if self.lying => Arc::new(StringArray::from(vec!["x"; 7])),
+                0 => Arc::new(Int64Array::from_iter_values(numbers())),
+                _ => Arc::new(Int64Array::from_iter_values(numbers().map(|n| 2 * n))),
+            }
+        });
+        let names = columns.iter().map(|c| ["n", "twice"][*c]);
+        Ok(Box::new(std::iter::once(Ok(RecordBatch::try_from_iter(names.zip(arrays))?))))
+    }
+}
+
+#[test]
+fn a_program_may_bring_rows_of_its_own() {
+    let session = Session::builder().threads(2).set("batch_size", "3").build().unwrap();
+    let source = |broken, lying| Arc::new(Sevens { broken, lying });
+    session.register_source("s", source(false, false)).unwrap();
+    assert_eq!(numbers(&session, "SELECT count(n) FROM s"), [70]);
+    assert_eq!(numbers(&session, "SELECT n FROM s WHERE twice = 84"), [42]);
+    assert_eq!(numbers(&session, "SELECT sum(a.n) FROM s a JOIN s b ON a.twice = b.n"), [595]);
+    session.register_source("broken", source(true, false)).unwrap();
+    session.register_source("lying", source(false, true)).unwrap();
+    let error = |sql: &str| {
+        block_on(async { session.sql(sql).await?.collect().await }).unwrap_err().to_string()
+    };
+    assert!(error("SELECT sum(n) FROM broken").contains("part 3 is out of reach"));
+    assert!(error("SELECT sum(n) FROM lying").contains("other columns than it was asked for"));
 }

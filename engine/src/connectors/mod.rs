@@ -1,10 +1,11 @@
 //! Connectors: how tables are read and written.
 //!
-//! Files in Parquet, CSV, JSON and Arrow IPC, tables in memory, and the writers for both.
+//! Files in Parquet, CSV, JSON and Arrow IPC, tables in memory, series, rows that a program makes, and the writers.
 
 pub(crate) mod compact;
 mod csv;
 mod decoder;
+pub mod external;
 pub mod files;
 mod ipc;
 mod json;
@@ -21,6 +22,7 @@ pub mod write;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+pub use external::{ExternalTable, RowSource};
 pub(crate) use files::spool;
 pub use files::{FileFormat, FileOptions, FileTable};
 pub use memory::MemoryTable;
@@ -33,10 +35,12 @@ pub fn sources() -> HashMap<String, Arc<dyn SourceConnector>> {
     let file: Arc<dyn SourceConnector> = Arc::new(scan::FileConnector);
     let memory: Arc<dyn SourceConnector> = Arc::new(memory::MemoryConnector);
     let series: Arc<dyn SourceConnector> = Arc::new(series::SeriesConnector);
+    let external: Arc<dyn SourceConnector> = Arc::new(external::ExternalConnector);
     HashMap::from([
         ("file".to_string(), file),
         (memory::CONNECTOR.to_string(), memory),
         (series::CONNECTOR.to_string(), series),
+        (external::CONNECTOR.to_string(), external),
     ])
 }
 

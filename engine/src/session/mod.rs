@@ -26,7 +26,7 @@ use parking_lot::Mutex;
 use thalweg_planner::{ParsedStatement, Planner, PlannerError, PlannerOptions, TableName, suggest};
 
 use crate::catalog::{Entry, OnConflict, Table, TableCatalog};
-use crate::connectors::{FileOptions, FileTable, MemoryTable};
+use crate::connectors::{ExternalTable, FileOptions, FileTable, MemoryTable, RowSource};
 use crate::error::{Error, Report, Result};
 use crate::settings::{SettingEntry, Settings};
 
@@ -132,6 +132,11 @@ impl Session {
             ));
         }
         self.register_table(name, Arc::new(MemoryTable::new(schema, batches)))
+    }
+
+    /// Makes rows of the program's own available under a name; they are made as queries read them.
+    pub fn register_source(&self, name: &str, source: Arc<dyn RowSource>) -> Result<()> {
+        self.register_table(name, Arc::new(ExternalTable::new(source)))
     }
 
     /// Makes a file, or the files of a glob or folder, available under a name.
