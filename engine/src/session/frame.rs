@@ -96,6 +96,12 @@ impl Frame {
         self.rows_written
     }
 
+    /// Adds a warning if the job that the statement ran left records out.
+    pub(crate) fn warned_of(mut self, job: &JobHandle) -> Self {
+        self.warnings.extend(skipped_warning(job.skipped_records()));
+        self
+    }
+
     /// The physical plan as a tree; verbose adds properties and costs. Empty for a statement that is no query.
     pub fn explain(&self, verbose: bool) -> String {
         match &self.body {
@@ -156,6 +162,16 @@ impl std::fmt::Debug for Frame {
     }
 }
 
+/// What to say of records that were left out; nothing if there were none.
+pub(crate) fn skipped_warning(records: u64) -> Option<String> {
+    let what = match records {
+        0 => return None,
+        1 => "1 record that could not be read was".to_string(),
+        several => format!("{several} records that could not be read were"),
+    };
+    Some(format!("{what} left out, as the table's options say"))
+}
+
 /// The rows of a frame. After an error or the last batch it yields `None`.
 pub struct FrameStream {
     schema: SchemaRef,
@@ -179,6 +195,14 @@ impl FrameStream {
         match &self.source {
             Source::Rows(_) => None,
             Source::Job(execution) => Some(ProgressHandle { job: Arc::downgrade(execution.job()) }),
+        }
+    }
+
+    /// Records that the query has left out so far because they could not be read: none, unless a table's options say so.
+    pub fn skipped_records(&self) -> u64 {
+        match &self.source {
+            Source::Rows(_) => 0,
+            Source::Job(execution) => execution.job().skipped_records(),
         }
     }
 

@@ -37,7 +37,12 @@ impl Session {
     pub(super) async fn run_statement(&self, parsed: &ParsedStatement) -> Result<Frame> {
         let cx = self.statement_context(parsed.sql());
         let statement = cx.plan(parsed, &[])?;
-        run(&cx, statement).await.map_err(|error| error.placed_in(parsed))
+        let frame = run(&cx, statement).await.map_err(|error| error.placed_in(parsed))?;
+        let job = cx.last_job.lock().take();
+        Ok(match job {
+            Some(job) => frame.warned_of(&job),
+            None => frame,
+        })
     }
 
     /// The frame of a query that was not planned from a statement.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -68,6 +68,8 @@ pub struct JobContext {
     pub cancelled: AtomicBool,
     /// Steps done by all tasks: the watchdog sees by it whether anything moves.
     pub steps: AtomicU64,
+    /// Records that sources left out because they could not be read, as they were told to.
+    pub skipped_records: AtomicU64,
     connectors: Services,
     opened: Mutex<HashMap<VertexId, Arc<dyn Source>>>,
     metrics: HashMap<(VertexId, usize), Arc<OperatorMetrics>>,
@@ -93,6 +95,7 @@ impl JobContext {
             filters: RuntimeFilters::default(),
             cancelled: AtomicBool::new(false),
             steps: AtomicU64::new(0),
+            skipped_records: AtomicU64::new(0),
             connectors: services,
             opened: Mutex::default(),
             metrics,
@@ -122,6 +125,13 @@ impl JobContext {
         let source = connector.open(spec, self)?;
         opened.insert(vertex, source.clone());
         Ok(source)
+    }
+
+    /// Adds to the records left out, and clears the count.
+    pub fn count_skipped(&self, skipped: &mut usize) {
+        if *skipped > 0 {
+            self.skipped_records.fetch_add(std::mem::take(skipped) as u64, Ordering::Relaxed);
+        }
     }
 
     /// Work done and work in all over the job's sources that know it.

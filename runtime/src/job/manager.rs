@@ -221,6 +221,11 @@ impl JobHandle {
         self.deployed.context.progress()
     }
 
+    /// Records that sources have left out because they could not be read.
+    pub fn skipped_records(&self) -> u64 {
+        self.deployed.context.skipped_records.load(Ordering::Relaxed)
+    }
+
     /// The counters of all operators.
     pub fn operators(&self) -> Vec<OperatorReport> {
         let mut reports = Vec::new();

@@ -73,6 +73,7 @@ impl SplitFormat for CsvFormat {
             structure: structure(&self.scan.csv, names.len()),
             null: self.scan.csv.null.clone().map(String::into_bytes),
             ignore_errors: self.scan.csv.ignore_errors,
+            skipped: 0,
             header: self.scan.csv_header,
             check_names: self.scan.csv_by_name,
             guessed: self.scan.csv_guessed,
@@ -128,6 +129,8 @@ struct CsvScan {
     structure: Structure,
     null: Option<Vec<u8>>,
     ignore_errors: bool,
+    /// Records left out that the job has not been told of.
+    skipped: usize,
     header: bool,
     check_names: bool,
     guessed: bool,
@@ -151,6 +154,7 @@ impl SplitScan for CsvScan {
         self.fields.clear();
         self.starts.clear();
         let whole = self.take_records()?;
+        cx.job.count_skipped(&mut self.skipped);
         if self.starts.is_empty() {
             return match whole {
                 true => Ok(SplitProgress::Finished),
@@ -161,6 +165,7 @@ impl SplitScan for CsvScan {
             };
         }
         let (columns, rows) = self.parse()?;
+        cx.job.count_skipped(&mut self.skipped);
         Ok(if rows == 0 { SplitProgress::Working } else { SplitProgress::Rows(columns, rows) })
     }
 }
@@ -236,6 +241,7 @@ impl CsvScan {
                 if !self.ignore_errors {
                     return Err(unclosed_quote(&name, line));
                 }
+                self.skipped += 1;
                 continue;
             }
             if found != width {
@@ -243,6 +249,7 @@ impl CsvScan {
                 if !self.ignore_errors {
                     return Err(ragged(&name, block.line_of(first), found, width));
                 }
+                self.skipped += 1;
                 continue;
             }
             self.starts.push(first);
@@ -289,6 +296,7 @@ impl CsvScan {
             columns.push(array);
         }
         let kept = leave_out(&mut columns, rows, &bad_rows)?;
+        self.skipped += rows - kept;
         Ok((columns, kept))
     }
 }

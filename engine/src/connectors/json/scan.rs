@@ -86,6 +86,7 @@ impl SplitFormat for JsonFormat {
             blocks: TextBlocks::new(pieces, piece, &job.env),
             layout: self.scan.json_layout,
             ignore_errors: self.scan.json_ignore_errors,
+            skipped: 0,
             schema: Arc::new(Schema::new(fields)),
             constants,
             batch_rows: self.spec.batch_rows.max(1),
@@ -98,6 +99,8 @@ struct JsonScan {
     blocks: TextBlocks,
     layout: JsonLayout,
     ignore_errors: bool,
+    /// Records left out that the job has not been told of.
+    skipped: usize,
     /// The columns that come from the objects.
     schema: SchemaRef,
     /// The others, by their place among those read; ascending.
@@ -122,6 +125,7 @@ impl SplitScan for JsonScan {
             Ok(batch) => batch,
             Err(_) => self.decode_one_by_one(&objects)?,
         };
+        cx.job.count_skipped(&mut self.skipped);
         let rows = batch.num_rows();
         let mut columns: Vec<ArrayRef> = batch.columns().to_vec();
         for (place, value) in &self.constants {
@@ -165,7 +169,7 @@ impl JsonScan {
             });
             match decoded {
                 Ok(batch) => batches.push(batch),
-                Err(_) if self.ignore_errors => {}
+                Err(_) if self.ignore_errors => self.skipped += 1,
                 Err(error) => return Err(bad_object(&name, block.line_of(start), text, &error)),
             }
         }
