@@ -27,6 +27,19 @@ fn filters_and_columns_reach_the_scan() {
 }
 
 #[test]
+fn dates_are_compared_with_dates_though_intervals_make_timestamps() {
+    for (condition, filter) in [
+        ("placed <= date '1998-12-01' - interval '90' day", "placed <= Date32(\"1998-09-02\")"),
+        ("date '1998-12-01' + interval '1' hour > placed", "placed <= Date32(\"1998-12-01\")"),
+        ("placed IN (date '2000-01-01' + interval '1' day)", "placed = Date32(\"2000-01-02\")"),
+    ] {
+        let text = text(&format!("SELECT o_id FROM orders WHERE {condition}"));
+        assert!(text.contains(filter), "{condition}\n{text}");
+        assert!(!text.contains("CAST("), "{condition}\n{text}");
+    }
+}
+
+#[test]
 fn paths_are_relations() {
     let scan = "TableScan: data projection=[b], full_filters=[data.a > Int64(2)]";
     assert_lines("SELECT b FROM 'dir/data.parquet' WHERE a > 2", &[scan]);
