@@ -159,7 +159,9 @@ impl Pass<'_> {
         let named = self.is(arrow, end, &Token::RArrow);
         let value = if named { self.solid(arrow + 1, end) } else { name };
         let is_table = self.is_word(value, end, Keyword::TABLE);
-        let plain = first && !named && in_from && !self.is(value, end, &Token::LParen);
+        let is_name =
+            |token: &Token| matches!(token, Token::Word(_) | Token::SingleQuotedString(_));
+        let plain = first && !named && in_from && value < end && is_name(&self.input[value].token);
         let keys = self.partition_by(value, end);
         if named {
             self.out.extend_from_slice(&self.input[from..value]);
@@ -167,7 +169,7 @@ impl Pass<'_> {
         let data_end = keys.map_or(end, |(partition, _)| partition);
         if is_table {
             self.table(value, data_end);
-        } else if plain && value < end {
+        } else if plain {
             self.select(value, value, data_end);
         } else {
             self.copy(value, data_end);

@@ -40,7 +40,7 @@ pub(super) fn length(
     let length = read(arguments, parameter, written, unit, context)?;
     if length <= 0 {
         let what = format!("of {} must be longer than nothing", arguments.function.name());
-        return Err(wrong(parameter, &what, written));
+        return Err(wrong(arguments, parameter, &what, written));
     }
     Ok(length)
 }
@@ -81,9 +81,14 @@ pub(super) fn multiple(
     Ok((part_length, size))
 }
 
-fn wrong(parameter: &str, what: &str, at: &ast::Expr) -> datafusion_common::DataFusionError {
+fn wrong(
+    arguments: &Arguments,
+    parameter: &str,
+    what: &str,
+    at: &ast::Expr,
+) -> datafusion_common::DataFusionError {
     let error = PlannerError::invalid(format!("{} {what}", parameter.to_uppercase()));
-    carry(error.with_span(span_of(at.span())))
+    carry(error.with_span(span_of(at.span())).with_span(arguments.span))
 }
 
 fn read(
@@ -97,7 +102,7 @@ fn read(
     let expr = context.sql_to_expr(written.clone(), &DFSchema::empty())?;
     let Some(interval) = interval(expr)? else {
         let what = format!("of {function} is a constant interval, such as INTERVAL '10' MINUTES");
-        return Err(wrong(parameter, &what, written));
+        return Err(wrong(arguments, parameter, &what, written));
     };
     if interval.months != 0 {
         let what = format!("{} of months or years in {function}", parameter.to_uppercase());
@@ -111,9 +116,10 @@ fn read(
     let unit_ns = i128::from(per_second(TimeUnit::Nanosecond) / per_second(unit));
     let length = length_ns(interval);
     if length % unit_ns != 0 {
-        return Err(wrong(parameter, "is finer than the times of its column", written));
+        return Err(wrong(arguments, parameter, "is finer than the times of its column", written));
     }
-    i64::try_from(length / unit_ns).map_err(|_| wrong(parameter, "is out of range", written))
+    i64::try_from(length / unit_ns)
+        .map_err(|_| wrong(arguments, parameter, "is out of range", written))
 }
 
 /// The value of a constant interval.

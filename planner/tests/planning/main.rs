@@ -10,3 +10,4 @@ mod statements;
 mod stub;
 mod subqueries;
 mod suites;
+mod windows;
