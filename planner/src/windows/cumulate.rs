@@ -6,6 +6,7 @@ use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 
 use super::arguments::Arguments;
 use super::functions::TimeFunction;
+use super::grid::Grid;
 use super::input::{END, Input, START};
 use super::lengths::{multiple, offset};
 
@@ -16,15 +17,14 @@ pub(super) fn plan(
     let input = Input::plan(arguments, context)?;
     let (step, size) = multiple(arguments, "step", input.unit, context)?;
     let offset = offset(arguments, input.unit, context)?;
-    let origin = input.origin(arguments, size, offset)?;
-    let time = || vec![input.time.clone()];
-    let start = TimeFunction::Floor.call(time(), &[size, origin]).alias(START);
-    let ends = TimeFunction::CumulateEnds.call(time(), &[step, size, origin]).alias(END);
+    let grid = Grid::new(&input, arguments, size, step, offset)?;
+    let time = || vec![grid.time(&input)];
+    let start = TimeFunction::Floor.call(time(), &[size, grid.origin]).alias(START);
+    let ends = TimeFunction::CumulateEnds.call(time(), &[step, size, grid.origin]).alias(END);
     let plan = LogicalPlanBuilder::from(input.plan.clone())
         .project(input.and([start, ends]))?
         .unnest_column(Column::new_unqualified(END))?
         .build()?;
     let column = |name| Expr::Column(Column::new_unqualified(name));
-    let time = TimeFunction::Shift.call(vec![column(END)], &[-1]);
-    input.finish(plan, column(START), column(END), time)
+    input.finish(plan, grid.bounds(column(START), column(END)))
 }

@@ -2,10 +2,11 @@
 
 use datafusion_common::{Column, Result};
 use datafusion_expr::planner::RelationPlannerContext;
-use datafusion_expr::{LogicalPlan, LogicalPlanBuilder};
+use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 
 use super::arguments::Arguments;
 use super::functions::TimeFunction;
+use super::grid::Grid;
 use super::input::{Input, START};
 use super::lengths::{multiple, offset};
 
@@ -16,12 +17,12 @@ pub(super) fn plan(
     let input = Input::plan(arguments, context)?;
     let (slide, size) = multiple(arguments, "slide", input.unit, context)?;
     let offset = offset(arguments, input.unit, context)?;
-    let origin = input.origin(arguments, slide, offset)?;
-    let time = vec![input.time.clone()];
-    let starts = TimeFunction::HopStarts.call(time, &[slide, size, origin]).alias(START);
+    let grid = Grid::new(&input, arguments, slide, slide, offset)?;
+    let time = vec![grid.time(&input)];
+    let starts = TimeFunction::HopStarts.call(time, &[slide, size, grid.origin]).alias(START);
     let plan = LogicalPlanBuilder::from(input.plan.clone())
         .project(input.and([starts]))?
         .unnest_column(Column::new_unqualified(START))?
         .build()?;
-    input.of_size(plan, size)
+    input.finish(plan, grid.of_size(Expr::Column(Column::new_unqualified(START)), size))
 }

@@ -1,4 +1,4 @@
-//! The rows that get windows: their plan, the column with their times, and how windows lie on it.
+//! The rows that get windows: their plan, the column with their times, and its type.
 
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion_common::{Column, Result};
@@ -7,8 +7,6 @@ use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
 use datafusion_sql::sqlparser::ast::{Spanned, TableFactor};
 
 use super::arguments::Arguments;
-use super::functions::TimeFunction;
-use super::zones::alignment;
 use crate::bind::carry;
 use crate::error::PlannerError;
 use crate::parse::span_of;
@@ -28,8 +26,9 @@ pub(super) struct Input {
     pub(super) columns: Vec<Column>,
     pub(super) time: Expr,
     pub(super) unit: TimeUnit,
+    pub(super) data_type: DataType,
     /// The zone whose local times windows begin at; none for TIMESTAMP, whose values are local times already.
-    zone: Option<Option<String>>,
+    pub(super) zone: Option<String>,
 }
 
 impl Input {
@@ -54,13 +53,14 @@ impl Input {
             ));
         }
         let time = context.sql_to_expr(arguments.time.clone(), plan.schema())?;
-        let (unit, zoned) = match time.get_type(plan.schema())? {
-            DataType::Timestamp(unit, zone) => (unit, zone.is_some()),
+        let data_type = time.get_type(plan.schema())?;
+        let (unit, zoned) = match &data_type {
+            DataType::Timestamp(unit, zone) => (*unit, zone.is_some()),
             other => {
                 let message = format!(
                     "the time column of {} must be a TIMESTAMP, not {}",
                     arguments.function.name(),
-                    sql_type_name(&other)
+                    sql_type_name(other)
                 );
                 let error =
                     PlannerError::invalid(message).with_span(span_of(arguments.time.span()));
@@ -71,31 +71,9 @@ impl Input {
                 return Err(carry(error.with_hint(hint)));
             }
         };
-        let session = &context.context_provider().options().execution.time_zone;
-        Ok(Input { plan, columns, time, unit, zone: zoned.then(|| session.clone()) })
-    }
-
-    /// Where windows of a length begin, as an offset from 1970.
-    pub(super) fn origin(&self, arguments: &Arguments, length: i64, offset: i64) -> Result<i64> {
-        let Some(zone) = &self.zone else { return Ok(offset % length) };
-        match alignment(zone.as_deref(), length, self.unit) {
-            Some(shift) => Ok((shift % length + offset % length) % length),
-            None => {
-                let zone = zone.as_deref().unwrap_or("UTC");
-                let what = format!(
-                    "{} with windows of this size in the zone {zone}",
-                    arguments.function.name()
-                );
-                let error = PlannerError::not_supported(what)
-                    .with_detail("Clocks are turned there, so that local days differ in length.".to_string())
-                    .with_hint(format!(
-                        "use windows of an hour at most, SET time_zone = 'UTC', or take local times: (SELECT {} AT TIME ZONE '{zone}' AS …)",
-                        arguments.time
-                    ))
-                    .with_span(arguments.span);
-                Err(carry(error))
-            }
-        }
+        let session = context.context_provider().options().execution.time_zone.as_deref();
+        let zone = zoned.then(|| session.unwrap_or("UTC").to_string());
+        Ok(Input { plan, columns, time, unit, data_type, zone })
     }
 
     /// The input's columns as expressions, followed by others.
@@ -104,22 +82,9 @@ impl Input {
     }
 
     /// The result: the input's columns and the three of the windows.
-    pub(super) fn finish(
-        &self,
-        plan: LogicalPlan,
-        start: Expr,
-        end: Expr,
-        time: Expr,
-    ) -> Result<LogicalPlan> {
-        let windows = [start.alias(START), end.alias(END), time.alias(TIME)];
-        LogicalPlanBuilder::from(plan).project(self.and(windows))?.build()
-    }
-
-    /// The result for windows of one size that begin at the column [`START`] of the plan.
-    pub(super) fn of_size(&self, plan: LogicalPlan, size: i64) -> Result<LogicalPlan> {
-        let start = Expr::Column(Column::new_unqualified(START));
-        let end = TimeFunction::Shift.call(vec![start.clone()], &[size]);
-        let time = TimeFunction::Shift.call(vec![start.clone()], &[size - 1]);
-        self.finish(plan, start, end, time)
+    pub(super) fn finish(&self, plan: LogicalPlan, windows: [Expr; 3]) -> Result<LogicalPlan> {
+        let names = [START, END, TIME];
+        let windows = windows.into_iter().zip(names).map(|(expr, name)| expr.alias(name));
+        LogicalPlanBuilder::from(plan).project(self.and(windows.collect::<Vec<_>>()))?.build()
     }
 }

@@ -8,6 +8,7 @@
 mod arguments;
 mod cumulate;
 mod functions;
+mod grid;
 mod hop;
 mod input;
 mod lengths;

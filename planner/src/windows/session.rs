@@ -58,7 +58,7 @@ pub(super) fn plan(
     let plan = with_windows(&input, plan, bounds, [FIRST, LAST])?;
     let column = |name| Expr::Column(Column::new_unqualified(name));
     let shifted = |by| TimeFunction::Shift.call(vec![column(LAST)], &[by]);
-    input.finish(plan, column(FIRST), shifted(gap), shifted(gap - 1))
+    input.finish(plan, [column(FIRST), shifted(gap), shifted(gap - 1)])
 }
 
 fn aggregate(function: WindowFunctionDefinition, column: &str) -> Expr {

@@ -1,11 +1,12 @@
 //! TUMBLE: each row is in the one window of its size that holds its time; a projection.
 
-use datafusion_common::Result;
+use datafusion_common::{Column, Result};
 use datafusion_expr::planner::RelationPlannerContext;
-use datafusion_expr::{LogicalPlan, LogicalPlanBuilder};
+use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 
 use super::arguments::Arguments;
 use super::functions::TimeFunction;
+use super::grid::Grid;
 use super::input::{Input, START};
 use super::lengths::{length, offset};
 
@@ -16,8 +17,10 @@ pub(super) fn plan(
     let input = Input::plan(arguments, context)?;
     let size = length(arguments, "size", input.unit, context)?;
     let offset = offset(arguments, input.unit, context)?;
-    let origin = input.origin(arguments, size, offset)?;
-    let start = TimeFunction::Floor.call(vec![input.time.clone()], &[size, origin]).alias(START);
-    let plan = LogicalPlanBuilder::from(input.plan.clone()).project(input.and([start]))?.build()?;
-    input.of_size(plan, size)
+    let grid = Grid::new(&input, arguments, size, size, offset)?;
+    let start = TimeFunction::Floor.call(vec![grid.time(&input)], &[size, grid.origin]);
+    let plan = LogicalPlanBuilder::from(input.plan.clone())
+        .project(input.and([start.alias(START)]))?
+        .build()?;
+    input.finish(plan, grid.of_size(Expr::Column(Column::new_unqualified(START)), size))
 }

@@ -1,22 +1,20 @@
-//! Where windows over points in time begin: at local times of the session's zone.
-//!
-//! Windows are as long in time as they say, so this works where every offset of the zone differs from every other by
-//! whole windows. A zone whose clocks are turned has no days of one length; windows of days over it are refused.
+//! What the clocks of a zone allow windows to be: how its offsets from UTC differ, and whether its days begin once.
 
 use arrow::array::timezone::Tz;
 use arrow::datatypes::TimeUnit;
-use chrono::{DateTime, Offset, TimeZone};
+use chrono::{DateTime, LocalResult, Offset, TimeZone};
 
 use super::lengths::per_second;
 
 /// The years whose offsets count, from 1970 on: before it, most zones had local mean time for a while.
 const YEARS: i64 = 130;
-const WEEK_SECONDS: i64 = 7 * 86_400;
+const DAY_SECONDS: i64 = 86_400;
+const WEEK_SECONDS: i64 = 7 * DAY_SECONDS;
 
 /// What to add to local times of a zone's windows, so that windows of a length begin there in UTC; `None` where there
 /// is no such number, or no such zone.
-pub(super) fn alignment(zone: Option<&str>, length: i64, unit: TimeUnit) -> Option<i64> {
-    let zone: Tz = zone.unwrap_or("+00:00").parse().ok()?;
+pub(super) fn alignment(zone: &str, length: i64, unit: TimeUnit) -> Option<i64> {
+    let zone: Tz = zone.parse().ok()?;
     let mut first = None;
     for week in 0..YEARS * 365 / 7 {
         let utc = DateTime::from_timestamp_secs(week * WEEK_SECONDS)?.naive_utc();
@@ -29,6 +27,21 @@ pub(super) fn alignment(zone: Option<&str>, length: i64, unit: TimeUnit) -> Opti
     first.map(|offset| -offset)
 }
 
+/// Whether the local time so many seconds after midnight is never there twice.
+pub(super) fn has_days(zone: &str, seconds: i64) -> bool {
+    let Ok(zone) = zone.parse::<Tz>() else { return false };
+    let seconds = seconds.rem_euclid(DAY_SECONDS);
+    (0..YEARS * 365).all(|day| {
+        let local = DateTime::from_timestamp_secs(day * DAY_SECONDS + seconds);
+        local.is_some_and(|local| {
+            !matches!(
+                zone.offset_from_local_datetime(&local.naive_utc()),
+                LocalResult::Ambiguous(..)
+            )
+        })
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -37,7 +50,7 @@ mod tests {
 
     #[test]
     fn zones_that_turn_clocks_have_hours_but_no_days() {
-        let alignment = |zone, hours: i64| alignment(Some(zone), hours * HOUR, TimeUnit::Second);
+        let alignment = |zone, hours: i64| alignment(zone, hours * HOUR, TimeUnit::Second);
         assert_eq!(alignment("UTC", 24), Some(0));
         assert_eq!(alignment("+02:00", 24), Some(-2 * HOUR));
         assert_eq!(alignment("Asia/Kolkata", 24), Some(-11 * HOUR / 2));
@@ -46,5 +59,14 @@ mod tests {
         assert_eq!(alignment("Europe/Berlin", 1).map(|at| at % HOUR), Some(0));
         assert_eq!(alignment("Australia/Lord_Howe", 1), None);
         assert_eq!(alignment("No/Zone", 1), None);
+    }
+
+    #[test]
+    fn days_begin_once_where_clocks_are_not_turned_back_to_midnight() {
+        assert!(has_days("Europe/Berlin", 0));
+        assert!(!has_days("Europe/Berlin", 2 * HOUR));
+        assert!(has_days("Europe/Berlin", -2 * HOUR));
+        assert!(!has_days("America/Havana", 0));
+        assert!(!has_days("No/Zone", 0));
     }
 }
