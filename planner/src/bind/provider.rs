@@ -1,6 +1,7 @@
 //! What the SQL library asks while binding: tables, functions, options. [`Binder`] answers from the catalog.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, SchemaRef};
@@ -53,6 +54,8 @@ pub(super) struct Binder<'a> {
     relations: Vec<Arc<dyn RelationPlanner>>,
     types: Arc<dyn TypePlanner>,
     view_depth: Cell<usize>,
+    /// What was looked up: what a statement reads twice is one source, by which equal parts of plans are found.
+    sources: RefCell<HashMap<String, Arc<dyn TableSource>>>,
 }
 
 impl<'a> Binder<'a> {
@@ -73,6 +76,7 @@ impl<'a> Binder<'a> {
             rewriter,
             relations,
             view_depth: Cell::new(0),
+            sources: RefCell::default(),
         }
     }
 
@@ -115,11 +119,12 @@ impl<'a> Binder<'a> {
         if let Some(view) = self.catalog.view(name) {
             return self.view(name, &view);
         }
-        if let Some(source) = self.catalog.table(name)? {
+        let table = || self.catalog.table(name);
+        if let Some(source) = self.known(format!("table {name}"), table)? {
             return Ok(source);
         }
         if name.schema.is_none() && looks_like_path(&name.table) {
-            return self.catalog.path(&name.table);
+            return self.path(&name.table);
         }
         let known = self.catalog.table_names();
         let hint = did_you_mean(&name.to_string(), known.iter().map(String::as_str))
@@ -127,6 +132,29 @@ impl<'a> Binder<'a> {
         Err(PlannerError::name(format!("table {name} does not exist"))
             .about(name.table.as_str())
             .with_hint(hint))
+    }
+
+    /// The files of a path.
+    fn path(&self, path: &str) -> crate::Result<Arc<dyn TableSource>> {
+        let found = self.known(format!("path {path}"), || self.catalog.path(path).map(Some))?;
+        found.ok_or_else(|| PlannerError::name(format!("there is nothing at \"{path}\"")))
+    }
+
+    /// The source that was looked up under this key before, or is found now.
+    fn known(
+        &self,
+        key: String,
+        find: impl FnOnce() -> crate::Result<Option<Arc<dyn TableSource>>>,
+    ) -> crate::Result<Option<Arc<dyn TableSource>>> {
+        let before = self.sources.borrow().get(&key).cloned();
+        if before.is_some() {
+            return Ok(before);
+        }
+        let found = find()?;
+        if let Some(source) = &found {
+            self.sources.borrow_mut().insert(key, Arc::clone(source));
+        }
+        Ok(found)
     }
 
     fn view(&self, name: &TableName, view: &ViewDefinition) -> crate::Result<Arc<dyn TableSource>> {
@@ -174,7 +202,7 @@ impl<'a> Binder<'a> {
     /// All rows of a table, view or path, without a projection that would only name all its columns.
     fn scan(&self, name: &ObjectName) -> crate::Result<LogicalPlan> {
         let (source, reference) = match as_path(name) {
-            Some(path) => (self.catalog.path(path)?, TableReference::bare(stem(path))),
+            Some(path) => (self.path(path)?, TableReference::bare(stem(path))),
             None => {
                 let name = table_name(name)?;
                 (self.resolve(&name)?, TableReference::from(&name))
@@ -198,14 +226,16 @@ impl<'a> Binder<'a> {
 
     fn table_function(&self, name: &str, args: Vec<Expr>) -> Result<Arc<dyn TableSource>> {
         let args = self.simplified(args)?;
-        if let Some(source) = self.catalog.table_function(name, &args).map_err(carry)? {
+        let key = format!("function {name} {args:?}");
+        let function = || self.catalog.table_function(name, &args);
+        if let Some(source) = self.known(key, function).map_err(carry)? {
             return Ok(source);
         }
         if matches!(name, "read_parquet" | "read_csv" | "read_json" | "read_arrow")
             && let [Expr::Literal(path, _)] = args.as_slice()
             && let Some(Some(path)) = path.try_as_str()
         {
-            return self.catalog.path(path).map_err(carry);
+            return self.path(path).map_err(carry);
         }
         let known = self.catalog.table_function_names();
         let hint = did_you_mean(name, known.iter().map(String::as_str));
@@ -241,7 +271,7 @@ fn clashes(error: &DataFusionError) -> bool {
 impl ContextProvider for Binder<'_> {
     fn get_table_source(&self, name: TableReference) -> Result<Arc<dyn TableSource>> {
         if name.catalog() == Some(PATH_CATALOG) {
-            return self.catalog.path(name.table()).map_err(carry);
+            return self.path(name.table()).map_err(carry);
         }
         self.resolve(&TableName::from(&name)).map_err(carry)
     }

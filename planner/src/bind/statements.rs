@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use datafusion_expr::{DmlStatement, LogicalPlan, WriteOp, dml::InsertOp};
+use arrow::datatypes::Schema;
+use datafusion_expr::{
+    DmlStatement, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, WriteOp, dml::InsertOp,
+};
 use datafusion_sql::sqlparser::ast::{
     self, ObjectName, ObjectType, Query, SchemaName, Spanned, Statement as SqlStatement, Visit,
     VisitMut,
@@ -81,6 +84,30 @@ impl Binder<'_> {
         resolve_ctes(&mut tree, self.planner.options.share_ctes)?;
         mark_counted(&mut tree);
         Ok(tree)
+    }
+
+    /// The same for rows that go into a table: its columns come first, in its types. The library casts by the types it
+    /// binds a union with, which are those of its first branch.
+    pub(super) fn finish_into(&self, plan: LogicalPlan, table: &Schema) -> Result<QueryPlan> {
+        let plan = self.rewriter.analyze(plan).map_err(translate)?;
+        let fields = plan.schema().fields();
+        let fits = fields.iter().zip(table.fields()).all(|(f, t)| f.data_type() == t.data_type());
+        if fits || fields.len() < table.fields().len() {
+            return self.finish(plan);
+        }
+        let columns = plan.schema().columns().into_iter().enumerate().map(|(at, column)| {
+            let name = column.name.clone();
+            match table.fields().get(at) {
+                Some(field) => {
+                    let value = Expr::Column(column).cast_to(field.data_type(), plan.schema())?;
+                    Ok(value.alias(name))
+                }
+                None => Ok(Expr::Column(column)),
+            }
+        });
+        let columns = columns.collect::<datafusion_common::Result<Vec<_>>>().map_err(translate)?;
+        let cast = LogicalPlanBuilder::from(plan).project(columns).and_then(|b| b.build());
+        self.finish(cast.map_err(translate)?)
     }
 
     /// Analyses and rewrites a bound plan with all plans it shares.
@@ -313,7 +340,7 @@ impl<'a> Context<'a> {
                 return Err(PlannerError::not_supported("REPLACE INTO").with_span(span));
             }
         };
-        let input = binder.finish(Arc::unwrap_or_clone(input))?;
+        let input = binder.finish_into(Arc::unwrap_or_clone(input), &target.schema())?;
         Ok(Statement::Insert(Insert { table, source: target, input, overwrite }))
     }
 

@@ -11,6 +11,7 @@ mod join_keys;
 mod leftovers;
 mod overflow;
 mod rules;
+mod scan_names;
 mod shared;
 mod subquery_values;
 mod unnesting;

@@ -37,6 +37,7 @@ use super::dates::DateComparisons;
 use super::decimals::DecimalCoercion;
 use super::filters::PushFilters;
 use super::join_keys::{self, JoinKeys};
+use super::scan_names::ScanNames;
 use super::shared::SharedPlans;
 use super::unnesting::Unnesting;
 use super::{overflow, subquery_values};
@@ -48,6 +49,7 @@ pub(crate) struct Rewriter {
     optimizer: Optimizer,
     config: StatementConfig,
     shared: SharedPlans,
+    scans: ScanNames,
 }
 
 impl Rewriter {
@@ -64,6 +66,7 @@ impl Rewriter {
             optimizer: Optimizer::with_rules(rules()),
             config: StatementConfig { context, functions },
             shared,
+            scans: ScanNames::default(),
         }
     }
 
@@ -79,6 +82,7 @@ impl Rewriter {
 
     /// Coerces types and checks the plan.
     pub(crate) fn analyze(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
+        let plan = self.scans.tell_apart(plan)?;
         self.analyzer.execute_and_check(plan, &self.config.options(), |_, _| {})
     }
 
