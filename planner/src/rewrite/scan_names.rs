@@ -59,7 +59,7 @@ impl ScanNames {
                     known.insert(name.clone(), Source(Arc::clone(source)));
                     return name;
                 }
-                Some(other) if Arc::ptr_eq(&other.0, source) => return name,
+                Some(other) if is_one(&other.0, source) => return name,
                 Some(_) => {
                     number += 1;
                     name = TableReference::bare(format!("{} #{number}", given.table()));
@@ -67,6 +67,11 @@ impl ScanNames {
             }
         }
     }
+}
+
+/// Whether two sources are one: the same, or made of the same table, which has one schema.
+fn is_one(a: &Arc<dyn TableSource>, b: &Arc<dyn TableSource>) -> bool {
+    Arc::ptr_eq(a, b) || Arc::ptr_eq(&a.schema(), &b.schema())
 }
 
 fn under_name(scan: &TableScan, name: TableReference) -> Result<LogicalPlan> {
