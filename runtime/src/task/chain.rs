@@ -237,7 +237,7 @@ impl Task {
         let started = self.job.env.monotonic_ns();
         let output = self.with_operator(i, waker, |operator, cx| operator.step(cx))?;
         let busy = self.job.env.monotonic_ns() - started;
-        self.job.memory.check_heap(&self.links[i].name)?;
+        self.job.memory.check_heap(self.links[i].name)?;
         let metrics = &self.links[i].metrics;
         OperatorMetrics::add(&metrics.busy_ns, busy);
         if let Output::Element(_, element) = &output {
