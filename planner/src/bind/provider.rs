@@ -119,8 +119,11 @@ impl<'a> Binder<'a> {
         if let Some(view) = self.catalog.view(name) {
             return self.view(name, &view);
         }
-        let table = || self.catalog.table(name);
-        if let Some(source) = self.known(format!("table {name}"), table)? {
+        self.looked_up(format!("table {name}"), || self.table_or_path(name))
+    }
+
+    fn table_or_path(&self, name: &TableName) -> crate::Result<Arc<dyn TableSource>> {
+        if let Some(source) = self.catalog.table(name)? {
             return Ok(source);
         }
         if name.schema.is_none() && looks_like_path(&name.table) {
@@ -136,25 +139,22 @@ impl<'a> Binder<'a> {
 
     /// The files of a path.
     fn path(&self, path: &str) -> crate::Result<Arc<dyn TableSource>> {
-        let found = self.known(format!("path {path}"), || self.catalog.path(path).map(Some))?;
-        found.ok_or_else(|| PlannerError::name(format!("there is nothing at \"{path}\"")))
+        self.looked_up(format!("path {path}"), || self.catalog.path(path))
     }
 
     /// The source that was looked up under this key before, or is found now.
-    fn known(
+    fn looked_up(
         &self,
         key: String,
-        find: impl FnOnce() -> crate::Result<Option<Arc<dyn TableSource>>>,
-    ) -> crate::Result<Option<Arc<dyn TableSource>>> {
+        find: impl FnOnce() -> crate::Result<Arc<dyn TableSource>>,
+    ) -> crate::Result<Arc<dyn TableSource>> {
         let before = self.sources.borrow().get(&key).cloned();
-        if before.is_some() {
-            return Ok(before);
+        if let Some(source) = before {
+            return Ok(source);
         }
-        let found = find()?;
-        if let Some(source) = &found {
-            self.sources.borrow_mut().insert(key, Arc::clone(source));
-        }
-        Ok(found)
+        let source = find()?;
+        self.sources.borrow_mut().insert(key, Arc::clone(&source));
+        Ok(source)
     }
 
     fn view(&self, name: &TableName, view: &ViewDefinition) -> crate::Result<Arc<dyn TableSource>> {
@@ -227,23 +227,24 @@ impl<'a> Binder<'a> {
     fn table_function(&self, name: &str, args: Vec<Expr>) -> Result<Arc<dyn TableSource>> {
         let args = self.simplified(args)?;
         let key = format!("function {name} {args:?}");
-        let function = || self.catalog.table_function(name, &args);
-        if let Some(source) = self.known(key, function).map_err(carry)? {
+        self.looked_up(key, || self.function_or_reader(name, &args)).map_err(carry)
+    }
+
+    fn function_or_reader(&self, name: &str, args: &[Expr]) -> crate::Result<Arc<dyn TableSource>> {
+        if let Some(source) = self.catalog.table_function(name, args)? {
             return Ok(source);
         }
         if matches!(name, "read_parquet" | "read_csv" | "read_json" | "read_arrow")
-            && let [Expr::Literal(path, _)] = args.as_slice()
+            && let [Expr::Literal(path, _)] = args
             && let Some(Some(path)) = path.try_as_str()
         {
-            return self.path(path).map_err(carry);
+            return self.path(path);
         }
         let known = self.catalog.table_function_names();
         let hint = did_you_mean(name, known.iter().map(String::as_str));
-        Err(carry(
-            PlannerError::name(format!("table function {name} does not exist"))
-                .about(name)
-                .with_hint(hint),
-        ))
+        Err(PlannerError::name(format!("table function {name} does not exist"))
+            .about(name)
+            .with_hint(hint))
     }
 }
 

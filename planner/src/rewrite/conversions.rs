@@ -9,14 +9,13 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion_common::config::ConfigOptions;
-use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::tree_node::Transformed;
 use datafusion_common::{DFSchema, Result, ScalarValue};
 use datafusion_expr::expr::{Between, Case, Cast, InList, ScalarFunction, TryCast};
-use datafusion_expr::expr_rewriter::NamePreserver;
-use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, cast, lit};
 use datafusion_optimizer::AnalyzerRule;
 
+use super::typed::rewrite_expressions;
 use crate::conversions::Conversion;
 
 /// The rule for whole plans.
@@ -30,21 +29,11 @@ impl AnalyzerRule for Conversions {
 
     fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
         let zone: Arc<str> = config.execution.time_zone.as_deref().unwrap_or("UTC").into();
-        Ok(plan.transform_up_with_subqueries(|node| convert_node(node, &zone))?.data)
+        let converted = plan.transform_up_with_subqueries(|node| {
+            rewrite_expressions(node, |expr, schema| Ok(convert(expr, schema, &zone)))
+        })?;
+        Ok(converted.data)
     }
-}
-
-fn convert_node(plan: LogicalPlan, zone: &Arc<str>) -> Result<Transformed<LogicalPlan>> {
-    let schema = match &plan {
-        LogicalPlan::TableScan(scan) => scan.projected_schema.as_ref().clone(),
-        other => merge_schema(&other.inputs()),
-    };
-    let names = NamePreserver::new(&plan);
-    plan.map_expressions(|expr| {
-        let name = names.save(&expr);
-        let converted = expr.transform_up(|e| Ok(convert(e, &schema, zone)))?;
-        Ok(converted.update_data(|e| name.restore(e)))
-    })
 }
 
 fn convert(expr: Expr, schema: &DFSchema, zone: &Arc<str>) -> Transformed<Expr> {

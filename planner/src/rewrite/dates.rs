@@ -8,14 +8,14 @@
 //! Invariant: both say the same of every date that a timestamp can hold.
 
 use arrow::datatypes::{DataType, TimeUnit};
-use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::tree_node::Transformed;
 use datafusion_common::{DFSchema, Result, ScalarValue};
 use datafusion_expr::expr::{Cast, InList};
-use datafusion_expr::expr_rewriter::NamePreserver;
-use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, cast};
 use datafusion_optimizer::optimizer::ApplyOrder;
 use datafusion_optimizer::{OptimizerConfig, OptimizerRule};
+
+use super::typed::rewrite_expressions;
 
 const DAY_SECONDS: i64 = 86_400;
 
@@ -64,16 +64,7 @@ impl OptimizerRule for DateComparisons {
         plan: LogicalPlan,
         _: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
-        let schema = match &plan {
-            LogicalPlan::TableScan(scan) => scan.projected_schema.as_ref().clone(),
-            other => merge_schema(&other.inputs()),
-        };
-        let names = NamePreserver::new(&plan);
-        plan.map_expressions(|expr| {
-            let name = names.save(&expr);
-            let rewritten = expr.transform_up(|e| Ok(by_date(e, &schema)))?;
-            Ok(rewritten.update_data(|e| name.restore(e)))
-        })
+        rewrite_expressions(plan, |expr, schema| Ok(by_date(expr, schema)))
     }
 }
 

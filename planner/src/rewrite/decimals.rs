@@ -12,13 +12,11 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion_common::config::ConfigOptions;
-use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::tree_node::Transformed;
 use datafusion_common::{Column, DFSchema, DFSchemaRef, Result};
 use datafusion_expr::expr::{Between, Case, InList, InSubquery, ScalarFunction, SetComparison};
-use datafusion_expr::expr_rewriter::NamePreserver;
 use datafusion_expr::expr_schema::cast_subquery;
 use datafusion_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
-use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{
     BinaryExpr, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Operator, Subquery,
     Union, cast,
@@ -29,6 +27,7 @@ use datafusion_sql::sqlparser::ast::BinaryOperator;
 use super::dates;
 use super::exact_constants::Exact;
 use super::frames;
+use super::typed::rewrite_expressions;
 
 /// The rule for whole plans.
 #[derive(Debug)]
@@ -73,17 +72,9 @@ fn coerce_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         LogicalPlan::Join(join) => coerce_keys(join)?,
         other => Transformed::no(other),
     };
-    let schema = merge_schema(&plan.data.inputs());
-    let names = NamePreserver::new(&plan.data);
     // Types below may have changed even where no expression of this node has.
-    plan.transform_data(|plan| {
-        plan.map_expressions(|expr| {
-            let name = names.save(&expr);
-            let rewritten = expr.transform_up(|e| coerce(e, &schema))?;
-            Ok(rewritten.update_data(|e| name.restore(e)))
-        })
-    })?
-    .map_data(LogicalPlan::recompute_schema)
+    plan.transform_data(|plan| rewrite_expressions(plan, coerce))?
+        .map_data(LogicalPlan::recompute_schema)
 }
 
 fn coerce(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {

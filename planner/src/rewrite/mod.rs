@@ -4,6 +4,7 @@ mod common_subplans;
 mod conversions;
 mod dates;
 mod decimals;
+mod dependencies;
 mod exact_constants;
 mod filters;
 mod frames;
@@ -14,6 +15,7 @@ mod rules;
 mod scan_names;
 mod shared;
 mod subquery_values;
+mod typed;
 mod unnesting;
 
 pub(crate) use dates::{MIDNIGHT, is_date};

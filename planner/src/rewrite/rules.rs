@@ -26,7 +26,6 @@ use datafusion_optimizer::optimize_projections::OptimizeProjections;
 use datafusion_optimizer::optimize_unions::OptimizeUnions;
 use datafusion_optimizer::propagate_empty_relation::PropagateEmptyRelation;
 use datafusion_optimizer::push_down_limit::PushDownLimit;
-use datafusion_optimizer::replace_distinct_aggregate::ReplaceDistinctWithAggregate;
 use datafusion_optimizer::scalar_subquery_to_join::ScalarSubqueryToJoin;
 use datafusion_optimizer::simplify_expressions::SimplifyExpressions;
 use datafusion_optimizer::unions_to_filter::UnionsToFilter;
@@ -35,6 +34,7 @@ use datafusion_optimizer::{Analyzer, Optimizer, OptimizerConfig, OptimizerContex
 use super::conversions::Conversions;
 use super::dates::DateComparisons;
 use super::decimals::DecimalCoercion;
+use super::dependencies::{SoundDependencies, SoundDistinct};
 use super::filters::PushFilters;
 use super::join_keys::{self, JoinKeys};
 use super::scan_names::ScanNames;
@@ -110,12 +110,14 @@ fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
         Arc::new(UnionsToFilter::new()),
         Arc::new(SimplifyExpressions::new()),
         Arc::new(DateComparisons),
-        Arc::new(ReplaceDistinctWithAggregate::new()),
+        Arc::new(SoundDistinct::default()),
+        Arc::new(SoundDependencies),
         Arc::new(EliminateJoin::new()),
         Arc::new(DecorrelatePredicateSubquery::new()),
         Arc::new(ScalarSubqueryToJoin::new()),
         Arc::new(DecorrelateLateralJoin::new()),
         // Without the columns that nothing reads all rules below have far smaller schemas to build.
+        Arc::new(SoundDependencies),
         Arc::new(OptimizeProjections::new()),
         Arc::new(JoinKeys),
         Arc::new(EliminateDuplicatedExpr::new()),
@@ -129,6 +131,7 @@ fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
         Arc::new(PushFilters::default()),
         Arc::new(EliminateGroupByConstant::new()),
         Arc::new(CommonSubexprEliminate::new()),
+        Arc::new(SoundDependencies),
         Arc::new(OptimizeProjections::new()),
     ]
 }
