@@ -2,6 +2,8 @@
 
 #[cfg(test)]
 mod command;
+#[cfg(test)]
+mod left_out;
 
 use command::{Thalweg, script};
 

@@ -1,9 +1,6 @@
 //! Records that a table's options leave out: never in silence.
 
-#[cfg(test)]
-mod command;
-
-use command::Thalweg;
+use crate::command::Thalweg;
 
 #[test]
 fn records_that_are_left_out_are_counted_aloud() {
