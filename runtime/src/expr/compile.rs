@@ -13,6 +13,7 @@ use datafusion_physical_expr::expressions::{
 };
 use datafusion_physical_expr::{HigherOrderFunctionExpr, PhysicalExpr, ScalarFunctionExpr};
 
+use super::cast::DecimalToFloat;
 use super::decimal::DecimalArithmetic;
 use super::float::CanonicalFloat;
 use super::nested::NestedComparison;
@@ -219,6 +220,10 @@ impl Compiler<'_> {
         let built = self.build(expr)?;
         if &built.data_type(self.schema)? == to {
             return Ok(built);
+        }
+        // A decimal always is near some floating-point number: both kinds of cast are the same there.
+        if let Some(exact) = DecimalToFloat::try_new(&built, to, self.schema)? {
+            return Ok(Arc::new(exact));
         }
         Ok(if fallible {
             Arc::new(TryCastExpr::new(built, to.clone()))

@@ -2,8 +2,9 @@
 //!
 //! Lowering writes [`Expr`]; [`compile`] turns one into a [`CompiledExpr`] on DataFusion's vectorised physical
 //! expressions, with the engine's own value semantics where they differ: integer overflow is an error, −0.0
-//! equals 0.0 and all NaNs are one value.
+//! equals 0.0, all NaNs are one value, and decimals become the nearest floating-point numbers.
 
+mod cast;
 mod compile;
 mod decimal;
 mod float;
@@ -15,6 +16,7 @@ mod text_match;
 use arrow_schema::{DataType, Field};
 use serde::{Deserialize, Serialize};
 
+pub use cast::cast_column;
 pub use compile::{CompiledExpr, compile, compile_all, positional_schema};
 pub use float::canonical;
 pub use functions::FunctionRegistry;
