@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use arrow_schema::Schema;
+use arrow_schema::{DataType, Schema};
 use serde::{Deserialize, Serialize};
 
 use crate::batch::Batch;
@@ -43,6 +43,37 @@ pub struct SourceSpec {
     pub fetch: Option<usize>,
     /// Rows a batch should have at most.
     pub batch_rows: usize,
+    /// How event time follows from the rows, if the query asks for it.
+    pub event_time: Option<EventTimeSpec>,
+}
+
+/// How the watermark of a source follows from its rows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EventTimeSpec {
+    /// When a row happened: a timestamp over the projected columns.
+    pub time: Expr,
+    /// The watermark that a row declares: a timestamp over the projected columns. A later row of the split should have
+    /// a time after it. NULL declares none.
+    pub watermark: Expr,
+    /// The types of the projected columns.
+    pub types: Vec<DataType>,
+    /// How many of the projected columns leave the scan; those behind them only serve the watermark.
+    pub delivered: usize,
+}
+
+/// A stretch of a source whose rows come in one order of their own: a file, a byte range, a partition of a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct SplitId(pub u64);
+
+/// What a reader says about its splits. A reader that says nothing has one split.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SplitEvent {
+    /// The batches that follow are of this split, which may be a new one.
+    Reading(SplitId),
+    /// Nothing more comes of it.
+    Ended(SplitId),
+    /// All that it holds at the moment has been read, and nobody knows when more comes.
+    CaughtUp(SplitId),
 }
 
 /// What a step of a reader came to.
@@ -50,6 +81,8 @@ pub struct SourceSpec {
 pub enum SourceOutput {
     /// Rows with the projected columns.
     Batch(Batch),
+    /// Something about a split.
+    Split(SplitEvent),
     /// Something was done, nothing is ready yet; step again.
     Continue,
     /// The reader waits for something that will wake the task.
@@ -74,6 +107,9 @@ pub trait Source: Send + Sync {
     fn reader(&self, subtask: usize) -> Result<Box<dyn SourceReader>>;
     /// Work done and work in all (bytes or rows, the source's choice), for progress; `None` if unknown.
     fn progress(&self) -> Option<(u64, u64)>;
+    /// The least event time, in microseconds, that a split may hold which no reader has begun; `None` when no such
+    /// split is left. Watermarks stay at or below it.
+    fn pending_from_us(&self) -> Option<i64>;
 }
 
 /// Makes sources of one kind.

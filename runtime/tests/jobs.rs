@@ -46,6 +46,9 @@ impl Source for CountingSource {
     fn progress(&self) -> Option<(u64, u64)> {
         None
     }
+    fn pending_from_us(&self) -> Option<i64> {
+        None
+    }
 }
 
 struct CountingReader {
@@ -86,6 +89,9 @@ impl Source for Silent {
         Ok(Box::new(Silent))
     }
     fn progress(&self) -> Option<(u64, u64)> {
+        None
+    }
+    fn pending_from_us(&self) -> Option<i64> {
         None
     }
 }
@@ -183,6 +189,7 @@ fn scan(connector: &str, rows: Option<i64>) -> OperatorSpec {
             runtime_filters: vec![],
             fetch: None,
             batch_rows: 100,
+            event_time: None,
         },
     })
 }

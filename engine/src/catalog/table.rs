@@ -34,12 +34,42 @@ pub trait Table: Any + Send + Sync + fmt::Debug {
     ) -> Option<MeasuredShare> {
         None
     }
+    /// Whether the table has no end: a query over it goes on until it is stopped.
+    fn is_unbounded(&self) -> bool {
+        false
+    }
+    /// Columns that are computed when the table is read, which its connector does not know.
+    fn computed(&self) -> &[ComputedColumn] {
+        &[]
+    }
+    /// The column that tells when a row happened, if the table declares one.
+    fn event_time(&self) -> Option<&EventTime> {
+        None
+    }
     /// Keys that the table declares.
     fn constraints(&self) -> Option<&Constraints>;
     /// Whether the keys and the NOT NULLs are only a user's word, to which nothing holds the rows.
     fn is_only_declared(&self) -> bool {
         false
     }
+}
+
+/// A column that is computed from the stored ones.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ComputedColumn {
+    /// Its position in the table's schema.
+    pub column: usize,
+    /// Its value, over columns of the table's schema that are stored.
+    pub expr: Expr,
+}
+
+/// `WATERMARK FOR column AS watermark`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EventTime {
+    /// The position of the column, which is a timestamp; it may be a computed one.
+    pub column: usize,
+    /// What a row declares: later rows should have times after it. Over columns of the table's schema that are stored.
+    pub watermark: Expr,
 }
 
 /// The adapter through which plans carry a [`Table`].

@@ -74,6 +74,7 @@ pub fn spec(table: &dyn Table) -> SourceSpec {
         runtime_filters: Vec::new(),
         fetch: None,
         batch_rows: 8192,
+        event_time: None,
     }
 }
 
@@ -99,7 +100,7 @@ pub fn run_in(job: &Arc<JobContext>, spec: &SourceSpec, subtasks: usize) -> Resu
                     batches.push(batch);
                     waiting = false;
                 }
-                SourceOutput::Continue => waiting = false,
+                SourceOutput::Continue | SourceOutput::Split(_) => waiting = false,
                 SourceOutput::Wait(_) => {}
                 SourceOutput::Finished => {
                     *slot = None;

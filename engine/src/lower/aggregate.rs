@@ -195,6 +195,7 @@ impl Lowering<'_> {
                 .map(|call| aggregate_spec(call, &mut scope))
                 .collect::<Result<_>>()?,
             late_keys: Vec::new(),
+            closing: None,
         })
     }
 }

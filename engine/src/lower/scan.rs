@@ -60,6 +60,7 @@ impl Lowering<'_> {
             runtime_filters,
             fetch: *fetch,
             batch_rows: self.options.batch_rows,
+            event_time: None,
         };
         let ids = columns.iter().map(|(id, _)| *id).collect();
         let mut fragment = Fragment::source(self.parallelism(node), ids);

@@ -160,6 +160,12 @@ fn streaming() -> Vec<SettingDefinition> {
              all are. It has no effect: there are batch queries only.",
         ),
         define(
+            "copy.existing_files",
+            SettingKind::Choice(&["error", "append", "overwrite"]),
+            || SettingValue::Choice("error"),
+            "What COPY into a folder does about the files that are there, unless its options overwrite or append say so.",
+        ),
+        define(
             "execution.exchange_mode",
             SettingKind::Choice(&["automatic", "pipelined", "blocking"]),
             automatic,

@@ -138,6 +138,15 @@ impl Settings {
         }
     }
 
+    /// What COPY does about files that are in its folder: whether it adds to them, and whether it replaces them.
+    pub fn existing_files(&self) -> (bool, bool) {
+        match self.known("copy.existing_files") {
+            SettingValue::Choice("append") => (true, false),
+            SettingValue::Choice("overwrite") => (false, true),
+            _ => (false, false),
+        }
+    }
+
     /// Whether declared keys may change plans.
     pub fn trust_constraints(&self) -> bool {
         self.switch("trust_constraints")

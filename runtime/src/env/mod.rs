@@ -6,11 +6,13 @@
 mod io_task;
 mod sim;
 mod system;
+mod timers;
 
 use std::fmt;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::task::Waker;
 
 pub use io_task::IoTask;
 pub use sim::Sim;
@@ -37,6 +39,8 @@ pub trait Environment: Send + Sync + fmt::Debug {
     fn random_u64(&self) -> u64;
     /// Runs blocking work where it does not hold up a task.
     fn spawn_io(&self, job: IoJob);
+    /// Wakes a task when [`Environment::monotonic_ns`] has come to `at_ns`, once.
+    fn wake_at(&self, at_ns: u64, waker: Waker);
     /// Opens a file for reading. Blocks: call it inside [`Environment::spawn_io`].
     fn open_file(&self, path: &Path) -> io::Result<Arc<dyn ReadFile>>;
 }

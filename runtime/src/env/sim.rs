@@ -5,9 +5,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::task::Waker;
 
 use parking_lot::Mutex;
 
+use super::timers::Timers;
 use super::{Environment, IoJob, ReadFile};
 
 /// One thread, no real time, files in memory.
@@ -17,6 +19,7 @@ pub struct Sim {
     random: AtomicU64,
     reads_until_fault: Arc<AtomicI64>,
     files: Mutex<HashMap<PathBuf, Arc<[u8]>>>,
+    timers: Mutex<Timers>,
 }
 
 impl Sim {
@@ -27,12 +30,15 @@ impl Sim {
             random: AtomicU64::new(seed),
             reads_until_fault: Arc::new(AtomicI64::new(i64::MAX)),
             files: Mutex::default(),
+            timers: Mutex::default(),
         })
     }
 
-    /// Moves the clock.
+    /// Moves the clock, and wakes whom that concerns.
     pub fn advance_us(&self, by: i64) {
         self.now_us.fetch_add(by, Ordering::Relaxed);
+        let due = self.timers.lock().take_due(self.monotonic_ns());
+        due.into_iter().for_each(Waker::wake);
     }
 
     /// A file that can be opened from now on.
@@ -65,6 +71,12 @@ impl Environment for Sim {
 
     fn spawn_io(&self, job: IoJob) {
         job();
+    }
+
+    fn wake_at(&self, at_ns: u64, waker: Waker) {
+        self.timers.lock().add(at_ns, waker);
+        let due = self.timers.lock().take_due(self.monotonic_ns());
+        due.into_iter().for_each(Waker::wake);
     }
 
     fn open_file(&self, path: &Path) -> io::Result<Arc<dyn ReadFile>> {

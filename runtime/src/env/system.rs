@@ -5,26 +5,96 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::task::Waker;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::{Condvar, Mutex};
 
+use super::timers::Timers;
 use super::{Environment, IoJob, ReadFile};
 
 /// Threads that blocking work may occupy at a time; more work waits for one.
 const IO_THREADS_MAX: usize = 64;
+
+/// How long the thread for timers waits for the next one.
+const TIMER_THREAD_IDLE: Duration = Duration::from_secs(5);
 
 /// Clocks, threads and files of the operating system.
 #[derive(Debug)]
 pub struct System {
     start: Instant,
     pool: Arc<IoPool>,
+    clock: Arc<Clock>,
+}
+
+/// Timers, and the one thread that waits for them while there are any.
+#[derive(Debug, Default)]
+struct Clock {
+    timers: Mutex<Waiting>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    timers: Timers,
+    /// Whether the thread runs.
+    watched: bool,
+}
+
+impl Clock {
+    fn add(self: &Arc<Self>, start: Instant, at_ns: u64, waker: Waker) {
+        let mut waiting = self.timers.lock();
+        if waiting.timers.add(at_ns, waker) {
+            self.changed.notify_one();
+        }
+        if waiting.watched {
+            return;
+        }
+        let clock = self.clone();
+        let spawned = std::thread::Builder::new()
+            .name("timers".to_string())
+            .spawn(move || clock.watch(start));
+        waiting.watched = spawned.is_ok();
+        if spawned.is_err() {
+            // Without a thread everyone looks again at once, which is slow but right.
+            let due = waiting.timers.take_due(u64::MAX);
+            drop(waiting);
+            due.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    fn watch(&self, start: Instant) {
+        let mut waiting = self.timers.lock();
+        loop {
+            let now = elapsed_ns(start);
+            let Some(first) = waiting.timers.first() else {
+                let lapsed = self.changed.wait_for(&mut waiting, TIMER_THREAD_IDLE).timed_out();
+                if lapsed && waiting.timers.first().is_none() {
+                    break;
+                }
+                continue;
+            };
+            if first > now {
+                self.changed.wait_for(&mut waiting, Duration::from_nanos(first - now));
+                continue;
+            }
+            let due = waiting.timers.take_due(now);
+            drop(waiting);
+            due.into_iter().for_each(Waker::wake);
+            waiting = self.timers.lock();
+        }
+        waiting.watched = false;
+    }
+}
+
+fn elapsed_ns(start: Instant) -> u64 {
+    u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl System {
     /// Starts no thread yet.
     pub fn new() -> Arc<Self> {
-        Arc::new(System { start: Instant::now(), pool: Arc::new(IoPool::default()) })
+        Arc::new(System { start: Instant::now(), pool: Arc::default(), clock: Arc::default() })
     }
 }
 
@@ -90,7 +160,7 @@ impl Environment for System {
     }
 
     fn monotonic_ns(&self) -> u64 {
-        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+        elapsed_ns(self.start)
     }
 
     fn random_u64(&self) -> u64 {
@@ -100,6 +170,10 @@ impl Environment for System {
 
     fn spawn_io(&self, job: IoJob) {
         self.pool.submit(job);
+    }
+
+    fn wake_at(&self, at_ns: u64, waker: Waker) {
+        self.clock.add(self.start, at_ns, waker);
     }
 
     fn open_file(&self, path: &Path) -> io::Result<Arc<dyn ReadFile>> {

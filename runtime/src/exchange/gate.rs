@@ -1,7 +1,7 @@
 //! The consumer's end: aligns control events of several channels into one event for each port.
 //!
-//! The watermark of a port is the minimum over its channels that are not idle; a superstep or an end counts
-//! once all channels have sent it. Data passes as it comes.
+//! The watermark is the minimum over the channels that have not ended and are not idle; when all are idle, so is the
+//! gate. A superstep or an end counts once all channels have sent it. Data passes as it comes.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -17,6 +17,10 @@ pub enum GateEvent {
     Data(PortId, StreamElement),
     /// The minimum watermark over all ports rose.
     Watermark(Watermark),
+    /// All channels that have not ended are idle.
+    Idle,
+    /// One of them speaks again.
+    Active,
     /// All channels of all ports ended this superstep.
     Superstep(Superstep),
     /// All channels of a port have ended.
@@ -29,6 +33,9 @@ pub struct InputGate {
     ports: Vec<PortState>,
     watermark: Option<Watermark>,
     superstep: Option<Superstep>,
+    idle: bool,
+    /// A channel ended or spoke: the minimum may have changed.
+    changed: bool,
 }
 
 struct PortState {
@@ -57,6 +64,8 @@ impl InputGate {
                 .collect(),
             watermark: None,
             superstep: None,
+            idle: false,
+            changed: false,
         }
     }
 
@@ -66,6 +75,11 @@ impl InputGate {
             // The end of a port may have been the last thing a superstep waited for.
             if self.superstep.is_some()
                 && let Some(event) = self.end_superstep()
+            {
+                return Some(event);
+            }
+            if std::mem::take(&mut self.changed)
+                && let Some(event) = self.rise()
             {
                 return Some(event);
             }
@@ -94,7 +108,7 @@ impl InputGate {
             }
             StreamElement::Active => {
                 state.channels[channel].idle = false;
-                None
+                std::mem::take(&mut self.idle).then_some(GateEvent::Active)
             }
             StreamElement::Barrier(_) => None,
             StreamElement::Superstep(superstep) => {
@@ -105,6 +119,7 @@ impl InputGate {
             StreamElement::End => {
                 state.channels[channel].ended = true;
                 state.ended += 1;
+                self.changed = true;
                 if state.ended == state.channels.len() {
                     return Some(GateEvent::End(port));
                 }
@@ -128,8 +143,18 @@ impl InputGate {
     }
 
     fn rise(&mut self) -> Option<GateEvent> {
-        let speaking = self.ports.iter().flat_map(|p| &p.channels).filter(|c| !c.idle && !c.ended);
-        let lowest = Watermark(speaking.map(|c| c.watermark).min()?);
+        let living = || self.ports.iter().flat_map(|p| &p.channels).filter(|c| !c.ended);
+        let Some(lowest) = living().filter(|c| !c.idle).map(|c| c.watermark).min() else {
+            let furthest = living().map(|c| c.watermark).max()?;
+            if self.watermark.is_none_or(|w| w.0 < furthest) && furthest > i64::MIN {
+                // Those behind it are silent: time is where the last one left it.
+                self.changed = true;
+                self.watermark = Some(Watermark(furthest));
+                return Some(GateEvent::Watermark(Watermark(furthest)));
+            }
+            return (!std::mem::replace(&mut self.idle, true)).then_some(GateEvent::Idle);
+        };
+        let lowest = Watermark(lowest);
         if lowest.0 == i64::MIN || self.watermark.is_some_and(|w| w >= lowest) {
             return None;
         }
@@ -145,5 +170,50 @@ impl InputGate {
     /// The queue, for the wait graph.
     pub fn queue(&self) -> &Arc<InputQueue> {
         &self.queue
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exchange::queue::{PortKind, PortSpec};
+    use crate::memory::MemoryManager;
+
+    /// A gate of one port with two channels, after these elements came.
+    fn events(elements: &[(usize, StreamElement)]) -> Vec<String> {
+        let port = PortSpec { channels: 2, kind: PortKind::Pipelined };
+        let queue = InputQueue::new(&[port], 1 << 20, &MemoryManager::unlimited());
+        let waker = Waker::noop();
+        for (channel, element) in elements {
+            queue.offer(PortId(0), *channel, element.clone(), waker).unwrap();
+        }
+        let mut gate = InputGate::new(queue, &[2]);
+        let all = std::iter::from_fn(|| gate.poll(PortSet::Any, waker));
+        all.map(|event| format!("{event:?}")).collect()
+    }
+
+    fn watermark(at: i64) -> StreamElement {
+        StreamElement::Watermark(Watermark(at))
+    }
+
+    #[test]
+    fn the_slowest_channel_that_speaks_counts() {
+        let got = events(&[(0, watermark(9)), (1, watermark(5)), (1, StreamElement::Idle)]);
+        assert_eq!(got, ["Watermark(Watermark(5))", "Watermark(Watermark(9))"]);
+        let got = events(&[(0, watermark(9)), (1, StreamElement::End)]);
+        assert_eq!(got, ["Watermark(Watermark(9))"]);
+    }
+
+    #[test]
+    fn all_idle_is_idle_where_the_furthest_channel_was() {
+        let idle = StreamElement::Idle;
+        let got = events(&[
+            (0, watermark(9)),
+            (0, idle.clone()),
+            (1, watermark(5)),
+            (1, idle),
+            (1, StreamElement::Active),
+        ]);
+        assert_eq!(got, ["Watermark(Watermark(5))", "Watermark(Watermark(9))", "Idle", "Active"]);
     }
 }

@@ -202,6 +202,19 @@ impl Expr {
         self.children_mut().into_iter().for_each(|child| child.rewrite_columns(f));
     }
 
+    /// The same expression with every column replaced by what `f` makes of its position.
+    pub fn replace_columns(mut self, f: &mut impl FnMut(usize) -> Expr) -> Self {
+        self.put_in_columns(f);
+        self
+    }
+
+    fn put_in_columns(&mut self, f: &mut impl FnMut(usize) -> Expr) {
+        match self {
+            Expr::Column(index) => *self = f(*index),
+            _ => self.children_mut().into_iter().for_each(|child| child.put_in_columns(f)),
+        }
+    }
+
     fn children(&self) -> Vec<&Expr> {
         match self {
             Expr::Column(_) | Expr::Literal(_) | Expr::LambdaVariable { .. } => vec![],

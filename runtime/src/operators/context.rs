@@ -18,6 +18,8 @@ pub struct OperatorMetrics {
     pub busy_ns: AtomicU64,
     /// Greatest number of bytes reserved at a time, summed over subtasks.
     pub peak_bytes: AtomicU64,
+    /// Rows that were dropped because everything they belong to had left.
+    pub late_rows: AtomicU64,
     /// Bytes written to spill files.
     pub spilled_bytes: AtomicU64,
 }

@@ -48,7 +48,7 @@ pub mod window;
 /// What every operator file uses.
 pub mod prelude {
     pub use super::{
-        Operator, OperatorContext, Output, PortId, PortSet, StateSnapshot, TimeDomain, WaitReason,
+        Operator, OperatorContext, OperatorMetrics, Output, PortId, PortSet, StateSnapshot, TimeDomain, WaitReason,
         stateless_operator,
     };
     pub use crate::batch::Batch;

@@ -86,6 +86,7 @@ impl SortAggregate {
             grouping_sets: None,
             aggregates: spec.aggregates.clone(),
             late_keys: Vec::new(),
+            closing: None,
         };
         let shape = Shape::new(&spec, job)?;
         Ok(SortAggregate { shape, groups: None, input: None, state: State::Taking, dirty: true })

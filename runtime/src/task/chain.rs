@@ -260,6 +260,8 @@ impl Task {
             GateEvent::Data(port, element) => self.push(0, port, element, waker)?,
             GateEvent::End(port) => self.push(0, port, StreamElement::End, waker)?,
             GateEvent::Watermark(w) => self.control(0, StreamElement::Watermark(w), waker)?,
+            GateEvent::Idle => self.control(0, StreamElement::Idle, waker)?,
+            GateEvent::Active => self.control(0, StreamElement::Active, waker)?,
             GateEvent::Superstep(s) => self.control(0, StreamElement::Superstep(s), waker)?,
         }
         Ok(None)

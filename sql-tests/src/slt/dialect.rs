@@ -75,8 +75,10 @@ impl Dialect {
     /// Settings under which a text means what it means to the dialect's engine.
     pub fn settings(self) -> &'static [(&'static str, &'static str)] {
         match self {
-            // A number with a point is a double there.
-            Dialect::Datafusion => &[("decimal_literals", "off")],
+            // A number with a point is a double there, and COPY adds to what a folder holds.
+            Dialect::Datafusion => {
+                &[("decimal_literals", "off"), ("copy.existing_files", "append")]
+            }
             Dialect::Sqlite => &[("decimal_literals", "off"), ("division_by_zero", "null")],
             Dialect::Duckdb => &[("division_by_zero", "null")],
             Dialect::Thalweg | Dialect::Postgres => &[],

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use arrow::array::{Array, UInt64Array};
-use arrow::compute::{CastOptions, cast_with_options};
+use arrow::array::{Array, ArrayRef, UInt64Array};
+use arrow::compute::CastOptions;
 use arrow::datatypes::DataType;
 use datafusion_common::ScalarValue;
 use parquet::arrow::arrow_reader::RowSelection;
@@ -16,7 +16,7 @@ use parquet::basic::Type as PhysicalType;
 use parquet::bloom_filter::Sbbf;
 use parquet::errors::ParquetError;
 use thalweg_runtime::env::IoTask;
-use thalweg_runtime::expr::Expr;
+use thalweg_runtime::expr::{Expr, cast_column};
 use thalweg_runtime::{Error, Result};
 
 use super::meta::{ParquetMeta, PositionedFile, guarded};
@@ -245,7 +245,7 @@ impl PageBounds {
         else {
             return Ok(None);
         };
-        let cast = |array| cast_with_options(&array, to, &CastOptions::default());
+        let cast = |array: ArrayRef| cast_column(&array, to, &CastOptions::default());
         let bounds = Bounds {
             min: cast(converter.data_page_mins(columns, offsets, [&group])?)?,
             max: cast(converter.data_page_maxes(columns, offsets, [&group])?)?,

@@ -39,6 +39,11 @@ impl Source for ParquetSource {
         let done = self.0.bytes_done.load(Ordering::Relaxed);
         Some((done.min(self.0.bytes_all), self.0.bytes_all))
     }
+
+    fn pending_from_us(&self) -> Option<i64> {
+        // Readers do not tell their row groups apart, so that event time has to wait for the end.
+        Some(i64::MIN)
+    }
 }
 
 /// What the readers of a scan share.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, UInt64Array, new_null_array};
-use arrow::compute::{CastOptions, cast_with_options, nullif};
+use arrow::compute::{CastOptions, nullif};
 use arrow::datatypes::{DataType, Schema};
 use datafusion_common::ScalarValue;
 use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
@@ -11,6 +11,7 @@ use parquet::basic::Type as PhysicalType;
 use parquet::file::metadata::RowGroupMetaData;
 use thalweg_optimizer::physical::Provenance;
 use thalweg_optimizer::{ColumnStatistics, TableStatistics};
+use thalweg_runtime::expr::cast_column;
 
 use super::meta::ParquetMeta;
 use crate::connectors::scan::ColumnSource;
@@ -84,7 +85,7 @@ fn column_bounds(
         .collect();
     let usable = |array: ArrayRef| -> Option<ArrayRef> {
         let array = nullif(&array, &unusable).ok()?;
-        cast_with_options(&array, to, &CastOptions::default()).ok()
+        cast_column(&array, to, &CastOptions::default()).ok()
     };
     Some(Bounds {
         min: usable(converter.row_group_mins(chosen()).ok()?)?,

@@ -212,7 +212,7 @@ fn a_position_can_be_restored_at_every_batch() {
                 reader.restore(&position).unwrap();
             }
             SourceOutput::Finished => break,
-            SourceOutput::Continue => {}
+            SourceOutput::Continue | SourceOutput::Split(_) => {}
             SourceOutput::Wait(_) => std::thread::sleep(std::time::Duration::from_millis(1)),
         }
     }

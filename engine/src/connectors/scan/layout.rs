@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, new_null_array};
-use arrow::compute::{CastOptions, cast_with_options};
+use arrow::compute::CastOptions;
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion_common::ScalarValue;
+use thalweg_runtime::expr::cast_column;
 use thalweg_runtime::source::SourceSpec;
 use thalweg_runtime::{Error, Result};
 
@@ -106,7 +107,7 @@ pub fn to_table_type(column: ArrayRef, to: &DataType, file: &str, name: &str) ->
     }
     let options = CastOptions { safe: false, ..Default::default() };
     // Arrow's casts between units of time may overflow on absurd values of a damaged file.
-    let cast = contained(|| cast_with_options(&column, to, &options));
+    let cast = contained(|| cast_column(&column, to, &options));
     let detail = match cast {
         Some(Ok(column)) => return Ok(column),
         Some(Err(error)) => error.to_string(),

@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, Datum, Scalar, UInt64Array};
 use arrow::buffer::BooleanBuffer;
+use arrow::compute::CastOptions;
 use arrow::compute::kernels::cmp;
-use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 use datafusion_common::ScalarValue;
-use thalweg_runtime::expr::{BinaryOperator, Expr, IsTest, canonical};
+use thalweg_runtime::expr::{BinaryOperator, Expr, IsTest, canonical, cast_column};
 
 /// Values of an IN list that are looked at one by one; of longer ones only the least and the greatest are.
 const LIST_MAX: usize = 64;
@@ -114,7 +114,10 @@ fn mirrored(op: BinaryOperator) -> Option<BinaryOperator> {
 fn constant(expr: &Expr) -> Option<ScalarValue> {
     match expr {
         Expr::Literal(value) => Some(value.0.clone()),
-        Expr::Cast { expr, to, .. } => constant(expr)?.cast_to(to).ok(),
+        Expr::Cast { expr, to, .. } => {
+            let value = exact_cast(&constant(expr)?.to_array().ok()?, to)?;
+            ScalarValue::try_from_array(&value, 0).ok()
+        }
         _ => None,
     }
 }
@@ -213,7 +216,7 @@ fn is_text(t: &DataType) -> bool {
 }
 
 fn exact_cast(array: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
-    cast_with_options(array, to, &CastOptions { safe: false, ..Default::default() }).ok()
+    cast_column(array, to, &CastOptions { safe: false, ..Default::default() }).ok()
 }
 
 /// Bounds of a column, or of a cast of one that keeps the order.
@@ -225,7 +228,7 @@ fn key_bounds(key: &Expr, source: &dyn BoundsSource) -> Option<Bounds> {
             if !keeps_order(inner.min.data_type(), to) {
                 return None;
             }
-            let cast = |a: &ArrayRef| cast_with_options(a, to, &CastOptions::default()).ok();
+            let cast = |a: &ArrayRef| cast_column(a, to, &CastOptions::default()).ok();
             Some(Bounds { min: cast(&inner.min)?, max: cast(&inner.max)?, nulls: inner.nulls })
         }
         _ => None,
@@ -239,7 +242,7 @@ fn keeps_order(from: &DataType, to: &DataType) -> bool {
         (a, b) if a == b => true,
         (a, Decimal128(..) | Float32 | Float64) if a.is_integer() => true,
         (a, b) if a.is_integer() && b.is_integer() => true,
-        (Decimal128(..), Decimal128(..)) => true,
+        (Decimal128(..), Decimal128(..) | Float32 | Float64) => true,
         (Float32, Float64) => true,
         (Date32, Timestamp(..)) | (Timestamp(..), Timestamp(..)) => true,
         (a, b) => is_text(a) && is_text(b),

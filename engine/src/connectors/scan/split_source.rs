@@ -13,7 +13,9 @@ use serde::{Deserialize, Serialize};
 use thalweg_runtime::batch::{Batch, Coalescer};
 use thalweg_runtime::job::JobContext;
 use thalweg_runtime::operators::{OperatorContext, WaitReason};
-use thalweg_runtime::source::{Source, SourceOutput, SourceReader, SourceSpec};
+use thalweg_runtime::source::{
+    Source, SourceOutput, SourceReader, SourceSpec, SplitEvent, SplitId,
+};
 use thalweg_runtime::{Error, Result};
 
 use super::{ReadLayout, ScanFilter, apply_mask};
@@ -95,11 +97,16 @@ impl Source for SplitSource {
             done: false,
             finished: Vec::new(),
             resume: Position::default(),
+            said: VecDeque::new(),
         }))
     }
 
     fn progress(&self) -> Option<(u64, u64)> {
         Some((self.0.bytes_done.load(Ordering::Relaxed), self.0.bytes_all))
+    }
+
+    fn pending_from_us(&self) -> Option<i64> {
+        (!self.0.pending.lock().is_empty()).then_some(i64::MIN)
     }
 }
 
@@ -113,6 +120,8 @@ struct SplitReader {
     coalescer: Coalescer,
     finished: Vec<usize>,
     resume: Position,
+    /// What is to be said before the next batch; only for those who count event time.
+    said: VecDeque<SplitEvent>,
 }
 
 struct Current {
@@ -144,6 +153,7 @@ impl SplitReader {
     fn start(&mut self, split: usize, bytes: u64, skip: usize) -> Result<()> {
         let scan = self.shared.format.open(split, &self.shared.layout, &self.shared.job)?;
         self.current = Some(Current { split, bytes, scan, rows_done: 0, skip });
+        self.say(SplitEvent::Reading(SplitId(split as u64)));
         Ok(())
     }
 
@@ -163,11 +173,21 @@ impl SplitReader {
         self.coalescer.push(Batch::new(output, kept))
     }
 
-    fn finish_split(&mut self) {
-        if let Some(current) = self.current.take() {
-            self.shared.bytes_done.fetch_add(current.bytes, Ordering::Relaxed);
-            self.finished.push(current.split);
-            self.note_position();
+    /// Where event time counts, no batch has rows of two splits: gives the rest of this one.
+    fn finish_split(&mut self) -> Result<Option<Batch>> {
+        let Some(current) = self.current.take() else { return Ok(None) };
+        self.shared.bytes_done.fetch_add(current.bytes, Ordering::Relaxed);
+        self.finished.push(current.split);
+        let by_split = self.shared.spec.event_time.is_some();
+        let rest = if by_split { self.coalescer.flush()? } else { None };
+        self.say(SplitEvent::Ended(SplitId(current.split as u64)));
+        self.note_position();
+        Ok(rest)
+    }
+
+    fn say(&mut self, event: SplitEvent) {
+        if self.shared.spec.event_time.is_some() {
+            self.said.push_back(event);
         }
     }
 
@@ -193,6 +213,9 @@ impl SplitReader {
 
 impl SourceReader for SplitReader {
     fn step(&mut self, cx: &mut OperatorContext<'_>) -> Result<SourceOutput> {
+        if let Some(event) = self.said.pop_front() {
+            return Ok(SourceOutput::Split(event));
+        }
         if self.has_enough() {
             self.done = true;
             self.coalescer.clear();
@@ -214,10 +237,10 @@ impl SourceReader for SplitReader {
         match current.scan.step(cx)? {
             SplitProgress::Working => Ok(SourceOutput::Continue),
             SplitProgress::Wait => Ok(SourceOutput::Wait(WaitReason::Io)),
-            SplitProgress::Finished => {
-                self.finish_split();
-                Ok(SourceOutput::Continue)
-            }
+            SplitProgress::Finished => Ok(match self.finish_split()? {
+                Some(batch) => self.deliver(batch),
+                None => SourceOutput::Continue,
+            }),
             SplitProgress::Rows(mut columns, mut rows) => {
                 current.rows_done += rows;
                 let skipped = current.skip.min(rows);

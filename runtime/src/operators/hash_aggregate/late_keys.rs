@@ -90,6 +90,7 @@ impl LateKeys {
             key_types,
             grouping_sets: None,
             late_keys: Vec::new(),
+            closing: None,
             ..spec.clone()
         };
         Ok(Some(LateKeys {

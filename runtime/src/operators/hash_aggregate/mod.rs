@@ -4,7 +4,8 @@
 //! it over as row pages, split by hash, whenever it is full. *Final* keeps one table for each partition it owns and
 //! merges pages into it. Rows of several grouping sets
 //! go through one table with the set's id as a key, or one for each level (see `levels`). At a
-//! superstep the results so far are emitted and the tables begin anew; a watermark changes nothing. All rows are held
+//! superstep the results so far are emitted and the tables begin anew. A watermark lets the groups leave that are
+//! complete by it, where a key tells (see `panes`). All rows are held
 //! through one revocable reservation; only the partial phase can give memory back, by sending early. Rows that are
 //! withdrawn are refused.
 
@@ -13,6 +14,7 @@ mod levels;
 #[cfg(test)]
 pub(super) mod model;
 mod outgoing;
+mod panes;
 mod partial;
 mod shape;
 mod table;
@@ -31,6 +33,8 @@ use self::late_keys::LateKeys;
 pub use self::late_keys::LateKeysSpec;
 use self::levels::Levels;
 use self::outgoing::PARTITIONS;
+pub use self::panes::ClosingSpec;
+use self::panes::Panes;
 use self::partial::Partial;
 pub(super) use self::shape::Shape;
 use self::table::AggregateTable;
@@ -84,6 +88,8 @@ pub struct HashAggregateSpec {
     pub aggregates: Vec<AggregateSpec>,
     /// Keys that are not evaluated but fetched from builds; only in the partial phase.
     pub late_keys: Vec<LateKeysSpec>,
+    /// The key by which groups are complete before the input ends; only in the single phase and without grouping sets.
+    pub closing: Option<ClosingSpec>,
 }
 
 /// The running operator.
@@ -96,6 +102,8 @@ pub struct HashAggregate {
     /// By partition; in the single phase one, or with levels one for each grouping set.
     tables: Vec<Option<AggregateTable>>,
     levels: Option<Levels>,
+    /// Instead of the tables, where groups close.
+    panes: Option<Panes>,
     input: Option<StreamElement>,
     state: State,
     /// Input or a superstep came since the last results.
@@ -132,6 +140,7 @@ impl HashAggregate {
             partial: None,
             tables: Vec::new(),
             levels: None,
+            panes: spec.closing.as_ref().map(|closing| Panes::new(closing, job)).transpose()?,
             input: None,
             state: State::Taking,
             dirty: true,
@@ -153,11 +162,11 @@ impl HashAggregate {
         Ok(self.tables[partition].as_mut().expect("it was just made"))
     }
 
-    fn take(&mut self, element: StreamElement) -> Result<()> {
+    fn take(&mut self, element: StreamElement, cx: &OperatorContext<'_>) -> Result<()> {
         self.dirty = true;
         match (element, self.phase) {
             (StreamElement::Batch(batch), AggregatePhase::Single | AggregatePhase::Partial) => {
-                self.take_batch(batch)
+                self.take_batch(batch, cx)
             }
             (StreamElement::Pages(pages), AggregatePhase::Final) => {
                 let partition = pages.partition() as usize % PARTITIONS;
@@ -169,7 +178,7 @@ impl HashAggregate {
         }
     }
 
-    fn take_batch(&mut self, batch: Batch) -> Result<()> {
+    fn take_batch(&mut self, batch: Batch, cx: &OperatorContext<'_>) -> Result<()> {
         let batch = inserts_only(batch, "GROUP BY")?;
         let rows = batch.num_rows();
         if rows == 0 {
@@ -180,6 +189,12 @@ impl HashAggregate {
         }
         let arguments = self.shape.arguments(&batch)?;
         let keys = self.shape.keys_of(&batch)?;
+        if let Some(panes) = &mut self.panes {
+            let reservation = self.reservation.as_ref().expect("open makes it before any input");
+            let late = panes.update(&self.shape, reservation, &keys, &arguments, rows)?;
+            OperatorMetrics::add(&cx.metrics.late_rows, late as u64);
+            return Ok(());
+        }
         let sets = self.shape.sets().map_or(1, |sets| sets.sets.len());
         for set in 0..sets {
             let table = match &self.levels {
@@ -200,7 +215,9 @@ impl HashAggregate {
             self.state = if ended { State::Done } else { State::Taking };
             return Ok(());
         }
-        if self.shape.keys() == 0 && cx.subtask == 0 {
+        if let Some(panes) = &mut self.panes {
+            self.tables = panes.close_all().into_iter().map(Some).collect();
+        } else if self.shape.keys() == 0 && cx.subtask == 0 {
             self.table(0)?;
         }
         self.derive_levels()?;
@@ -254,6 +271,9 @@ impl HashAggregate {
             // The memory goes as soon as the results are out.
             self.tables[*table] = None;
             (*table, *next) = (*table + 1, 0);
+        }
+        if self.panes.is_some() {
+            self.tables.clear();
         }
         self.dirty = false;
         self.state = if *ended { State::Done } else { State::Taking };
@@ -311,7 +331,7 @@ impl Operator for HashAggregate {
             partial.flush()?;
         }
         if let Some(element) = self.input.take() {
-            self.take(element)?;
+            self.take(element, cx)?;
         }
         if self.state == State::Ended {
             if self.dirty {
@@ -334,7 +354,15 @@ impl Operator for HashAggregate {
         })
     }
 
-    fn on_watermark(&mut self, _watermark: Watermark, _cx: &mut OperatorContext<'_>) -> Result<()> {
+    fn on_watermark(&mut self, watermark: Watermark, _cx: &mut OperatorContext<'_>) -> Result<()> {
+        let Some(panes) = &mut self.panes else { return Ok(()) };
+        let closed = panes.close(watermark)?;
+        if closed.is_empty() {
+            return Ok(());
+        }
+        self.tables = closed.into_iter().map(Some).collect();
+        self.tables.iter_mut().flatten().for_each(AggregateTable::finish);
+        self.state = State::Emitting { table: 0, next: 0, ended: false };
         Ok(())
     }
 
@@ -369,6 +397,10 @@ impl Operator for HashAggregate {
         if let Some(partial) = &mut self.partial {
             partial.write_to(&mut bytes)?;
         }
+        if let Some(panes) = &mut self.panes {
+            panes.write_to(&mut bytes)?;
+            return Ok(StateSnapshot { bytes });
+        }
         for (partition, table) in self.tables.iter_mut().enumerate() {
             if let Some(table) = table {
                 bytes.extend_from_slice(&(partition as u32).to_le_bytes());
@@ -383,6 +415,10 @@ impl Operator for HashAggregate {
         self.dirty = take_array::<1>(&mut bytes)?[0] != 0;
         if let Some(partial) = &mut self.partial {
             partial.read_from(&mut bytes)?;
+        }
+        if let Some(panes) = &mut self.panes {
+            let reservation = self.reservation.as_ref().expect("open makes it before a restore");
+            return panes.read_from(&self.shape, reservation, &mut bytes);
         }
         while !bytes.is_empty() {
             let partition = u32::from_le_bytes(take_array(&mut bytes)?) as usize;
@@ -406,6 +442,7 @@ impl Operator for HashAggregate {
         self.input = None;
         self.partial = None;
         self.levels = None;
+        self.panes = None;
         self.tables.clear();
         self.reservation = None;
         Ok(())

@@ -25,6 +25,7 @@ fn hash(
         grouping_sets: None,
         aggregates,
         late_keys: Vec::new(),
+        closing: None,
     }
 }
 

@@ -34,6 +34,7 @@ fn run(values: &ArrayRef, aggregates: Vec<AggregateSpec>) -> Vec<String> {
         grouping_sets: None,
         aggregates,
         late_keys: Vec::new(),
+        closing: None,
     };
     let whole = harness::batch(vec![keys, values.clone()]);
     let parts =

@@ -118,6 +118,7 @@ fn grouped(
     let last = OperatorSpec::HashAggregate(HashAggregateSpec {
         phase: AggregatePhase::Final,
         late_keys: Vec::new(),
+        closing: None,
         ..spec.clone()
     });
     let out = Driver::new(&last, job, interruptions).unwrap().run(vec![pages]).unwrap();
@@ -143,6 +144,7 @@ fn check(kind: JoinKind, rows: i32, repeated: bool, sets: Option<GroupingSetsSpe
         grouping_sets: sets,
         aggregates: aggregates(0, exact),
         late_keys: Vec::new(),
+        closing: None,
     };
     let late = HashAggregateSpec {
         input: vec![DataType::Int64, DataType::UInt32],

@@ -1,0 +1,256 @@
+//! Groups that are complete before the input ends: those whose closing key is behind the watermark.
+//!
+//! One key of the grouping never falls below a bound that follows from the watermark. The groups of each of its values
+//! are a table of their own, a pane, so that a pane's results leave and its memory goes without a look at any other.
+//! Rows of a pane that has left are late: they are counted and dropped. A NULL key is in a pane that stays to the end.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, UInt32Array};
+use arrow::compute::{cast, take};
+use arrow::datatypes::Int64Type;
+use arrow_schema::{DataType, TimeUnit};
+use serde::{Deserialize, Serialize};
+
+use super::shape::Shape;
+use super::table::AggregateTable;
+use crate::batch::Batch;
+use crate::element::Watermark;
+use crate::error::{Error, Result};
+use crate::expr::{CompiledExpr, Expr, compile, positional_schema};
+use crate::job::JobContext;
+use crate::memory::Reservation;
+use crate::rows::take_array;
+
+/// Runs of equal keys up to which a batch is cut into slices; with more its rows are gathered by pane.
+const RUNS_SLICED_MAX: usize = 8;
+
+/// Which key closes groups, and when.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ClosingSpec {
+    /// The key, by its position: a timestamp, date or integer.
+    pub key: usize,
+    /// What no later value of the key is below, over the watermark as the only column.
+    pub bound: Expr,
+    /// The type of the watermark there: a timestamp.
+    pub watermark_type: DataType,
+}
+
+/// See the module.
+pub(super) struct Panes {
+    key: usize,
+    bound: CompiledExpr,
+    watermark_type: DataType,
+    open: BTreeMap<Option<i64>, AggregateTable>,
+    /// Panes below it have left.
+    closed_below: i64,
+}
+
+impl Panes {
+    /// No pane yet.
+    pub(super) fn new(spec: &ClosingSpec, job: &JobContext) -> Result<Self> {
+        let schema = positional_schema(std::slice::from_ref(&spec.watermark_type));
+        Ok(Panes {
+            key: spec.key,
+            bound: compile(&spec.bound, &schema, &job.functions)?,
+            watermark_type: spec.watermark_type.clone(),
+            open: BTreeMap::new(),
+            closed_below: i64::MIN,
+        })
+    }
+
+    /// Takes rows in: one column for each key, and the arguments. Gives the number of those that are late.
+    pub(super) fn update(
+        &mut self,
+        shape: &Arc<Shape>,
+        reservation: &Reservation,
+        keys: &[ArrayRef],
+        arguments: &[ArrayRef],
+        rows: usize,
+    ) -> Result<usize> {
+        let closing = as_i64(&keys[self.key])?;
+        let mut late = 0;
+        for part in parts(&closing) {
+            if part.pane.is_some_and(|pane| pane < self.closed_below) {
+                late += part.rows.len(rows);
+                continue;
+            }
+            let table = match self.open.entry(part.pane) {
+                std::collections::btree_map::Entry::Occupied(open) => open.into_mut(),
+                std::collections::btree_map::Entry::Vacant(vacant) => {
+                    vacant.insert(AggregateTable::new(shape, reservation)?)
+                }
+            };
+            let keys = part.rows.of(keys)?;
+            let arguments = part.rows.of(arguments)?;
+            table.update(&keys, &arguments, part.rows.len(rows))?;
+        }
+        Ok(late)
+    }
+
+    /// The panes that are complete at a watermark, in the order of their keys.
+    pub(super) fn close(&mut self, Watermark(at): Watermark) -> Result<Vec<AggregateTable>> {
+        let bound = self.bound_at(at)?;
+        if bound <= self.closed_below {
+            return Ok(Vec::new());
+        }
+        self.closed_below = bound;
+        let closed = (Bound::Excluded(None), Bound::Excluded(Some(bound)));
+        let keys: Vec<Option<i64>> = self.open.range(closed).map(|(key, _)| *key).collect();
+        Ok(keys.iter().filter_map(|key| self.open.remove(key)).collect())
+    }
+
+    /// All panes, as the input has ended.
+    pub(super) fn close_all(&mut self) -> Vec<AggregateTable> {
+        std::mem::take(&mut self.open).into_values().collect()
+    }
+
+    fn bound_at(&self, at: i64) -> Result<i64> {
+        let micros = DataType::Timestamp(TimeUnit::Microsecond, None);
+        let at = cast(&Int64Array::from(vec![at]), &micros)?;
+        let plain = match &self.watermark_type {
+            DataType::Timestamp(unit, _) => cast(&at, &DataType::Timestamp(*unit, None))?,
+            other => return Err(Error::Internal(format!("a watermark of the type {other}"))),
+        };
+        // A zone changes nothing about the number: the watermark is a point in time already.
+        let typed = cast(&cast(&plain, &DataType::Int64)?, &self.watermark_type)?;
+        let bound = as_i64(&self.bound.evaluate(&Batch::new(vec![typed], 1))?)?;
+        Ok(if bound.is_valid(0) { bound.value(0) } else { i64::MIN })
+    }
+
+    /// Appends the panes to a snapshot.
+    pub(super) fn write_to(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        out.extend_from_slice(&self.closed_below.to_le_bytes());
+        for (key, table) in &mut self.open {
+            out.push(u8::from(key.is_some()));
+            out.extend_from_slice(&key.unwrap_or_default().to_le_bytes());
+            table.write_to(out)?;
+        }
+        Ok(())
+    }
+
+    /// Takes over what [`Self::write_to`] wrote.
+    pub(super) fn read_from(
+        &mut self,
+        shape: &Arc<Shape>,
+        reservation: &Reservation,
+        bytes: &mut &[u8],
+    ) -> Result<()> {
+        self.closed_below = i64::from_le_bytes(take_array(bytes)?);
+        while !bytes.is_empty() {
+            let known = take_array::<1>(bytes)?[0] != 0;
+            let key = i64::from_le_bytes(take_array(bytes)?);
+            let mut table = AggregateTable::new(shape, reservation)?;
+            table.read_from(bytes)?;
+            self.open.insert(known.then_some(key), table);
+        }
+        Ok(())
+    }
+}
+
+/// The rows of one pane in a batch.
+struct Part {
+    pane: Option<i64>,
+    rows: Rows,
+}
+
+enum Rows {
+    All,
+    Slice { start: usize, len: usize },
+    Some(UInt32Array),
+}
+
+impl Rows {
+    fn len(&self, all: usize) -> usize {
+        match self {
+            Rows::All => all,
+            Rows::Slice { len, .. } => *len,
+            Rows::Some(rows) => rows.len(),
+        }
+    }
+
+    fn of(&self, columns: &[ArrayRef]) -> Result<Vec<ArrayRef>> {
+        columns
+            .iter()
+            .map(|column| {
+                Ok(match self {
+                    Rows::All => column.clone(),
+                    Rows::Slice { start, len } => column.slice(*start, *len),
+                    Rows::Some(rows) => take(column, rows, None)?,
+                })
+            })
+            .collect()
+    }
+}
+
+/// The rows of a batch by pane. Times mostly come in order, so that a pane's rows are one slice.
+fn parts(closing: &Int64Array) -> Vec<Part> {
+    let pane = |row: usize| closing.is_valid(row).then(|| closing.value(row));
+    let rows = closing.len();
+    let mut runs: Vec<(Option<i64>, usize)> = Vec::new();
+    for row in 0..rows {
+        let pane = pane(row);
+        if runs.last().is_none_or(|(last, _)| *last != pane) {
+            runs.push((pane, row));
+        }
+    }
+    if let [(pane, _)] = runs.as_slice() {
+        return vec![Part { pane: *pane, rows: Rows::All }];
+    }
+    if runs.len() <= RUNS_SLICED_MAX {
+        let ends = runs.iter().skip(1).map(|(_, start)| *start).chain([rows]);
+        let part = |((pane, start), end): (&(Option<i64>, usize), usize)| {
+            let rows = Rows::Slice { start: *start, len: end - start };
+            Part { pane: *pane, rows }
+        };
+        return runs.iter().zip(ends).map(part).collect();
+    }
+    let mut by_pane: BTreeMap<Option<i64>, Vec<u32>> = BTreeMap::new();
+    for (index, (pane, start)) in runs.iter().enumerate() {
+        let end = runs.get(index + 1).map_or(rows, |(_, next)| *next);
+        by_pane.entry(*pane).or_default().extend(*start as u32..end as u32);
+    }
+    let part = |(pane, rows)| Part { pane, rows: Rows::Some(UInt32Array::from(rows)) };
+    by_pane.into_iter().map(part).collect()
+}
+
+/// Values of an ordered type as numbers in the same order.
+fn as_i64(array: &ArrayRef) -> Result<Int64Array> {
+    let array = match array.data_type() {
+        // Days have 32 bits, and no cast to 64.
+        DataType::Date32 => &cast(array, &DataType::Int32)?,
+        _ => array,
+    };
+    Ok(cast(array, &DataType::Int64)?.as_primitive::<Int64Type>().clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn split(closing: Vec<Option<i64>>) -> Vec<(Option<i64>, Vec<i64>)> {
+        let rows = closing.len();
+        let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows as i64));
+        parts(&Int64Array::from(closing))
+            .into_iter()
+            .map(|part| {
+                let own = part.rows.of(std::slice::from_ref(&numbers)).unwrap();
+                assert_eq!(own[0].len(), part.rows.len(rows));
+                (part.pane, own[0].as_primitive::<Int64Type>().values().to_vec())
+            })
+            .collect()
+    }
+
+    #[test]
+    fn rows_are_split_by_pane() {
+        assert_eq!(split(vec![Some(5); 3]), [(Some(5), vec![0, 1, 2])]);
+        let got = split(vec![Some(5), Some(5), None, Some(6)]);
+        assert_eq!(got, [(Some(5), vec![0, 1]), (None, vec![2]), (Some(6), vec![3])]);
+        let mixed = (0..20).map(|i| Some(i % 2)).collect();
+        let evens: Vec<i64> = (0..20).step_by(2).collect();
+        let odds: Vec<i64> = (1..20).step_by(2).collect();
+        assert_eq!(split(mixed), [(Some(0), evens), (Some(1), odds)]);
+    }
+}

@@ -1,0 +1,367 @@
+//! Event time of a scan: from the rows of its splits to watermarks between its batches.
+//!
+//! The watermark is the least of the splits in hand, and never above what a pending split may hold. Invariant: a row
+//! that comes behind its own split's watermark is preceded by that watermark, so that lateness does not depend on how
+//! rows are cut into batches. A split that is caught up is left out until it is read again; with none left the scan
+//! is idle.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray};
+use arrow::compute::cast;
+use arrow::datatypes::TimestampMicrosecondType;
+use arrow_schema::{DataType, TimeUnit};
+use serde::{Deserialize, Serialize};
+
+use crate::batch::Batch;
+use crate::element::{StreamElement, Watermark};
+use crate::error::{Error, Result};
+use crate::expr::{CompiledExpr, compile_all, positional_schema};
+use crate::job::JobContext;
+use crate::operators::StateSnapshot;
+use crate::operators::contract::restore_batches;
+use crate::rows::take_array;
+use crate::source::{EventTimeSpec, SplitEvent, SplitId};
+
+/// See the module.
+pub(super) struct EventTime {
+    time: CompiledExpr,
+    watermark: CompiledExpr,
+    types: Vec<DataType>,
+    progress: Progress,
+}
+
+/// How far the splits are.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+struct Progress {
+    /// The watermark of each split that is not caught up.
+    speaking: BTreeMap<SplitId, i64>,
+    /// Those that are.
+    caught_up: BTreeMap<SplitId, i64>,
+    /// The split whose rows come.
+    current: Option<SplitId>,
+    /// The last watermark that was sent.
+    sent: Option<i64>,
+    idle: bool,
+}
+
+impl EventTime {
+    /// Compiles the expressions.
+    pub(super) fn new(spec: &EventTimeSpec, job: &JobContext) -> Result<Self> {
+        let schema = positional_schema(&spec.types);
+        let exprs = [spec.time.clone(), spec.watermark.clone()];
+        let mut compiled = compile_all(&exprs, &schema, &job.functions)?.into_iter();
+        let mut next = || {
+            compiled.next().ok_or_else(|| Error::Internal("an expression was not compiled".into()))
+        };
+        Ok(EventTime {
+            time: next()?,
+            watermark: next()?,
+            types: spec.types[..spec.delivered].to_vec(),
+            progress: Progress::default(),
+        })
+    }
+
+    /// Takes a batch of the split in hand; it goes to `out`, cut where a watermark has to stand between its rows.
+    pub(super) fn take(
+        &mut self,
+        batch: Batch,
+        pending_us: Option<i64>,
+        out: &mut VecDeque<StreamElement>,
+    ) -> Result<()> {
+        let batch = batch.compact()?;
+        let times = microseconds(&self.time.evaluate(&batch)?)?;
+        let declared = self.watermark.evaluate(&batch)?;
+        let unit = unit_us(declared.data_type());
+        let declared = microseconds(&declared)?;
+        let columns = batch.columns()[..self.types.len()].to_vec();
+        let batch = batch.with_columns(columns);
+        self.progress.wake(out);
+        let mut reached = self.progress.reached();
+        let mut start = 0;
+        for row in 0..batch.num_rows() {
+            if times.is_valid(row) && times.value(row) < reached {
+                self.progress.reach(reached);
+                if let Some(watermark) = self.progress.rise(pending_us) {
+                    if row > start {
+                        out.push_back(StreamElement::Batch(batch.slice(start, row - start)));
+                    }
+                    out.push_back(watermark);
+                    start = row;
+                }
+            }
+            if declared.is_valid(row) {
+                reached = reached.max(declared.value(row).saturating_add(unit));
+            }
+        }
+        if start == 0 {
+            out.push_back(StreamElement::Batch(batch));
+        } else {
+            out.push_back(StreamElement::Batch(batch.slice(start, batch.num_rows() - start)));
+        }
+        self.progress.reach(reached);
+        out.extend(self.progress.rise(pending_us));
+        Ok(())
+    }
+
+    /// Takes what the reader says of its splits.
+    pub(super) fn hear(
+        &mut self,
+        event: SplitEvent,
+        pending_us: Option<i64>,
+        out: &mut VecDeque<StreamElement>,
+    ) {
+        self.progress.hear(event);
+        out.extend(self.progress.rise(pending_us));
+        out.extend(self.progress.fall_idle(pending_us));
+    }
+
+    /// The reader waits: a scan without any split is idle.
+    pub(super) fn wait(&mut self, pending_us: Option<i64>) -> Option<StreamElement> {
+        self.progress.fall_idle(pending_us)
+    }
+
+    /// How far the splits are, and the rows that were read and have not left.
+    pub(super) fn write_to(
+        &self,
+        ready: &VecDeque<StreamElement>,
+        bytes: &mut Vec<u8>,
+    ) -> Result<()> {
+        let progress = serde_json::to_vec(&self.progress)
+            .map_err(|e| Error::Internal(format!("the watermarks of a scan: {e}")))?;
+        bytes.extend((progress.len() as u64).to_le_bytes());
+        bytes.extend(progress);
+        let batches: Vec<Batch> = ready
+            .iter()
+            .filter_map(|element| match element {
+                StreamElement::Batch(batch) => Some(batch.clone()),
+                _ => None,
+            })
+            .collect();
+        bytes.extend(StateSnapshot::of_batches(&batches, &self.types)?.bytes);
+        Ok(())
+    }
+
+    /// Goes on where a snapshot was taken. Watermarks are sent again: nobody behind the scan remembers them.
+    pub(super) fn read_from(
+        &mut self,
+        bytes: &[u8],
+        ready: &mut VecDeque<StreamElement>,
+    ) -> Result<()> {
+        let (progress, batches) = take_part(bytes)?;
+        self.progress = serde_json::from_slice(progress)
+            .map_err(|e| Error::Internal(format!("the watermarks of a scan: {e}")))?;
+        (self.progress.sent, self.progress.idle) = (None, false);
+        let batches = restore_batches(&StateSnapshot { bytes: batches.to_vec() })?;
+        ready.extend(batches.into_iter().map(StreamElement::Batch));
+        Ok(())
+    }
+}
+
+/// Splits off a part that its length stands before.
+pub(super) fn take_part(mut bytes: &[u8]) -> Result<(&[u8], &[u8])> {
+    let length = u64::from_le_bytes(take_array(&mut bytes)?) as usize;
+    bytes
+        .split_at_checked(length)
+        .ok_or_else(|| Error::Internal("a snapshot of another scan".into()))
+}
+
+impl Progress {
+    /// The split that has no name has number 0.
+    fn current(&self) -> SplitId {
+        self.current.unwrap_or(SplitId(0))
+    }
+
+    /// The watermark of the split in hand.
+    fn reached(&self) -> i64 {
+        self.speaking.get(&self.current()).copied().unwrap_or(i64::MIN)
+    }
+
+    fn reach(&mut self, watermark: i64) {
+        self.speaking.insert(self.current(), watermark);
+    }
+
+    /// Rows come of the split in hand.
+    fn wake(&mut self, out: &mut VecDeque<StreamElement>) {
+        let current = self.current();
+        let before = self.caught_up.remove(&current).unwrap_or(i64::MIN);
+        let known = self.speaking.entry(current).or_insert(before);
+        *known = before.max(*known);
+        if std::mem::take(&mut self.idle) {
+            out.push_back(StreamElement::Active);
+        }
+    }
+
+    fn hear(&mut self, event: SplitEvent) {
+        match event {
+            SplitEvent::Reading(split) => {
+                self.current = Some(split);
+                let before = self.caught_up.remove(&split).unwrap_or(i64::MIN);
+                self.speaking.entry(split).or_insert(before);
+            }
+            SplitEvent::Ended(split) => {
+                self.speaking.remove(&split);
+                self.caught_up.remove(&split);
+            }
+            SplitEvent::CaughtUp(split) => {
+                let reached = self.speaking.remove(&split).unwrap_or(i64::MIN);
+                self.caught_up.insert(split, reached);
+            }
+        }
+    }
+
+    /// A watermark, if it is a later one than was sent. A split without rows yet holds it back.
+    fn rise(&mut self, pending_us: Option<i64>) -> Option<StreamElement> {
+        // When all are caught up, the furthest of them says how far time has come.
+        let lowest = match self.speaking.values().min() {
+            Some(lowest) => *lowest,
+            None => *self.caught_up.values().max()?,
+        };
+        let lowest = pending_us.map_or(lowest, |pending| lowest.min(pending));
+        if lowest == i64::MIN || self.sent.is_some_and(|sent| sent >= lowest) {
+            return None;
+        }
+        self.sent = Some(lowest);
+        Some(StreamElement::Watermark(Watermark(lowest)))
+    }
+
+    fn fall_idle(&mut self, pending_us: Option<i64>) -> Option<StreamElement> {
+        if self.idle || !self.speaking.is_empty() || pending_us.is_some() {
+            return None;
+        }
+        self.idle = true;
+        Some(StreamElement::Idle)
+    }
+}
+
+/// Timestamps of any unit as microseconds, rounded down.
+fn microseconds(array: &ArrayRef) -> Result<PrimitiveArray<TimestampMicrosecondType>> {
+    if !matches!(array.data_type(), DataType::Timestamp(..)) {
+        let other = array.data_type();
+        return Err(Error::Internal(format!("an event time of the type {other}")));
+    }
+    let plain = match array.data_type() {
+        DataType::Timestamp(unit, Some(_)) => cast(array, &DataType::Timestamp(*unit, None))?,
+        _ => array.clone(),
+    };
+    let micros = cast(&plain, &DataType::Timestamp(TimeUnit::Microsecond, None))?;
+    Ok(micros.as_primitive::<TimestampMicrosecondType>().clone())
+}
+
+/// One unit of a timestamp type in microseconds; finer types count as microseconds.
+fn unit_us(data_type: &DataType) -> i64 {
+    match data_type {
+        DataType::Timestamp(TimeUnit::Second, _) => 1_000_000,
+        DataType::Timestamp(TimeUnit::Millisecond, _) => 1_000,
+        _ => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{Int64Array, TimestampMicrosecondArray};
+
+    use super::*;
+    use crate::expr::Expr;
+    use crate::operators::harness::context;
+
+    const MICROS: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
+
+    /// A scan of (id, time, declared) that delivers the id.
+    fn event_time() -> EventTime {
+        let spec = EventTimeSpec {
+            time: Expr::Column(1),
+            watermark: Expr::Column(2),
+            types: vec![DataType::Int64, MICROS, MICROS],
+            delivered: 1,
+        };
+        EventTime::new(&spec, &context(8192)).unwrap()
+    }
+
+    /// Rows by time; each declares what is `delay` before it.
+    fn rows(times: &[i64], delay: i64) -> Batch {
+        let ids = Int64Array::from(times.to_vec());
+        let declared = TimestampMicrosecondArray::from_iter_values(times.iter().map(|t| t - delay));
+        let array = TimestampMicrosecondArray::from(times.to_vec());
+        Batch::new(vec![Arc::new(ids), Arc::new(array), Arc::new(declared)], times.len())
+    }
+
+    /// What came out: ids of batches, `W` with watermarks, and the rest by name.
+    fn text(out: &mut VecDeque<StreamElement>) -> String {
+        let words = out.drain(..).map(|element| match element {
+            StreamElement::Batch(batch) => {
+                assert_eq!(batch.columns().len(), 1);
+                let ids = batch.column(0).as_primitive::<arrow::datatypes::Int64Type>();
+                format!("{:?}", ids.values().to_vec())
+            }
+            StreamElement::Watermark(Watermark(at)) => format!("W{at}"),
+            other => format!("{other:?}"),
+        });
+        words.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn a_watermark_follows_the_rows_that_declare_it() {
+        let (mut time, mut out) = (event_time(), VecDeque::new());
+        time.take(rows(&[10, 20], 5), None, &mut out).unwrap();
+        time.take(rows(&[18], 5), None, &mut out).unwrap();
+        assert_eq!(text(&mut out), "[10, 20] W16 [18]");
+    }
+
+    #[test]
+    fn a_row_behind_its_split_is_preceded_by_the_watermark() {
+        let (mut time, mut out) = (event_time(), VecDeque::new());
+        time.take(rows(&[10, 30, 12, 29, 40, 1], 5), None, &mut out).unwrap();
+        assert_eq!(text(&mut out), "[10, 30] W26 [12, 29, 40] W36 [1]");
+        // The same rows, one a batch.
+        let mut time = event_time();
+        for at in [10, 30, 12, 29, 40, 1] {
+            time.take(rows(&[at], 5), None, &mut out).unwrap();
+        }
+        assert_eq!(text(&mut out), "[10] W6 [30] W26 [12] [29] [40] W36 [1]");
+    }
+
+    #[test]
+    fn the_slowest_split_counts_and_a_pending_one_holds() {
+        let (mut time, mut out) = (event_time(), VecDeque::new());
+        let (a, b) = (SplitId(1), SplitId(2));
+        time.hear(SplitEvent::Reading(a), Some(i64::MIN), &mut out);
+        time.take(rows(&[50], 0), Some(i64::MIN), &mut out).unwrap();
+        assert_eq!(text(&mut out), "[50]");
+        time.hear(SplitEvent::Reading(b), None, &mut out);
+        time.take(rows(&[7], 0), None, &mut out).unwrap();
+        assert_eq!(text(&mut out), "[7] W8");
+        time.hear(SplitEvent::Ended(b), None, &mut out);
+        assert_eq!(text(&mut out), "W51");
+    }
+
+    #[test]
+    fn idle_is_what_the_reader_knows() {
+        let (mut time, mut out) = (event_time(), VecDeque::new());
+        assert!(time.wait(Some(0)).is_none());
+        assert!(matches!(time.wait(None), Some(StreamElement::Idle)));
+        assert!(time.wait(None).is_none());
+        let a = SplitId(1);
+        time.hear(SplitEvent::Reading(a), None, &mut out);
+        time.take(rows(&[50], 0), None, &mut out).unwrap();
+        assert_eq!(text(&mut out), "Active [50] W51");
+        time.hear(SplitEvent::CaughtUp(a), None, &mut out);
+        assert_eq!(text(&mut out), "Idle");
+        time.take(rows(&[60], 0), None, &mut out).unwrap();
+        assert_eq!(text(&mut out), "Active [60] W61");
+    }
+
+    #[test]
+    fn a_snapshot_keeps_how_far_splits_are_and_what_has_not_left() {
+        let (mut time, mut out) = (event_time(), VecDeque::new());
+        time.take(rows(&[50], 0), None, &mut out).unwrap();
+        let mut bytes = Vec::new();
+        time.write_to(&out, &mut bytes).unwrap();
+        let (mut other, mut out) = (event_time(), VecDeque::new());
+        other.read_from(&bytes, &mut out).unwrap();
+        other.take(rows(&[20], 0), None, &mut out).unwrap();
+        assert_eq!(text(&mut out), "[50] W51 [20]");
+    }
+}

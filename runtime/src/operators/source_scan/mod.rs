@@ -1,0 +1,170 @@
+//! Scan: drives a connector's reader. The state is the reader's position and how far event time is in its splits.
+//!
+//! Where the query asks for event time, watermarks stand between the batches (see `event_time`).
+
+mod event_time;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use self::event_time::{EventTime, take_part};
+use super::prelude::*;
+use crate::source::{Source, SourceOutput, SourceReader, SourceSpec};
+
+/// What to read.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SourceScanSpec {
+    /// Which of the job's sources: scans of one vertex share it.
+    pub source: SourceSpec,
+}
+
+/// The running operator.
+pub struct SourceScan {
+    spec: SourceSpec,
+    source: Option<Arc<dyn Source>>,
+    reader: Option<Box<dyn SourceReader>>,
+    event_time: Option<EventTime>,
+    /// What leaves before the reader is asked again.
+    ready: VecDeque<StreamElement>,
+}
+
+impl SourceScan {
+    /// Opens nothing yet.
+    pub fn new(spec: &SourceScanSpec) -> Self {
+        SourceScan {
+            spec: spec.source.clone(),
+            source: None,
+            reader: None,
+            event_time: None,
+            ready: VecDeque::new(),
+        }
+    }
+
+    fn reader(&mut self) -> Result<&mut Box<dyn SourceReader>> {
+        self.reader.as_mut().ok_or_else(|| Error::Internal("a scan that is not open".into()))
+    }
+
+    fn pending_us(&self) -> Option<i64> {
+        self.source.as_ref().and_then(|source| source.pending_from_us())
+    }
+
+    fn take(&mut self, batch: Batch) -> Result<()> {
+        let pending_us = self.pending_us();
+        match &mut self.event_time {
+            Some(time) => time.take(batch, pending_us, &mut self.ready),
+            None => {
+                self.ready.push_back(StreamElement::Batch(batch));
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Operator for SourceScan {
+    fn open(&mut self, cx: &mut OperatorContext<'_>) -> Result<()> {
+        let source = cx.job.source(cx.vertex, &self.spec)?;
+        self.reader = Some(source.reader(cx.subtask)?);
+        self.source = Some(source);
+        if let Some(spec) = &self.spec.event_time {
+            self.event_time = Some(EventTime::new(spec, cx.job)?);
+        }
+        Ok(())
+    }
+
+    fn push(
+        &mut self,
+        _port: PortId,
+        element: StreamElement,
+        _cx: &mut OperatorContext<'_>,
+    ) -> Result<()> {
+        Err(Error::Internal(format!("a scan has no input, but got {element:?}")))
+    }
+
+    fn step(&mut self, cx: &mut OperatorContext<'_>) -> Result<Output> {
+        loop {
+            cx.check_cancelled()?;
+            if let Some(element) = self.ready.pop_front() {
+                return Ok(Output::Element(PortId(0), element));
+            }
+            match self.reader()?.step(cx)? {
+                SourceOutput::Batch(batch) if batch.num_rows() == 0 => {}
+                SourceOutput::Batch(batch) => self.take(batch)?,
+                SourceOutput::Split(event) => {
+                    let pending_us = self.pending_us();
+                    if let Some(time) = &mut self.event_time {
+                        time.hear(event, pending_us, &mut self.ready);
+                    }
+                }
+                SourceOutput::Continue => {}
+                SourceOutput::Wait(reason) => {
+                    let pending_us = self.pending_us();
+                    match self.event_time.as_mut().and_then(|time| time.wait(pending_us)) {
+                        Some(idle) => self.ready.push_back(idle),
+                        None => return Ok(Output::Wait(reason)),
+                    }
+                }
+                SourceOutput::Finished => return Ok(Output::Finished),
+            }
+        }
+    }
+
+    fn on_watermark(&mut self, _watermark: Watermark, _cx: &mut OperatorContext<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn on_timer(
+        &mut self,
+        _domain: TimeDomain,
+        _time_us: i64,
+        _cx: &mut OperatorContext<'_>,
+    ) -> Result<()> {
+        Ok(())
+    }
+
+    fn on_superstep(&mut self, _superstep: Superstep, _cx: &mut OperatorContext<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn revoke(&mut self, _bytes: usize, _cx: &mut OperatorContext<'_>) -> Result<usize> {
+        Ok(0)
+    }
+
+    fn snapshot(
+        &mut self,
+        _id: CheckpointId,
+        _cx: &mut OperatorContext<'_>,
+    ) -> Result<StateSnapshot> {
+        let position = self.reader()?.snapshot()?;
+        let mut bytes = (position.len() as u64).to_le_bytes().to_vec();
+        bytes.extend(position);
+        if let Some(time) = &self.event_time {
+            time.write_to(&self.ready, &mut bytes)?;
+        }
+        Ok(StateSnapshot { bytes })
+    }
+
+    fn restore(&mut self, snapshot: StateSnapshot, _cx: &mut OperatorContext<'_>) -> Result<()> {
+        let (position, rest) = take_part(&snapshot.bytes)?;
+        self.reader()?.restore(position)?;
+        match &mut self.event_time {
+            Some(time) => time.read_from(rest, &mut self.ready),
+            None => Ok(()),
+        }
+    }
+
+    fn checkpoint_complete(&mut self, _id: CheckpointId) -> Result<()> {
+        Ok(())
+    }
+
+    fn checkpoint_aborted(&mut self, _id: CheckpointId) -> Result<()> {
+        Ok(())
+    }
+
+    fn close(&mut self, _cx: &mut OperatorContext<'_>) -> Result<()> {
+        (self.reader, self.source, self.event_time) = (None, None, None);
+        self.ready.clear();
+        Ok(())
+    }
+}
