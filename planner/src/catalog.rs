@@ -94,6 +94,11 @@ pub trait Catalog: Send + Sync {
     /// simplified to literals.
     fn table_function(&self, name: &str, args: &[Expr]) -> Result<Option<Arc<dyn TableSource>>>;
 
+    /// The positions of a source's computed columns, in ascending order: no statement writes them.
+    fn computed_columns(&self, _source: &dyn TableSource) -> Vec<usize> {
+        Vec::new()
+    }
+
     /// The names of all table functions, for suggestions.
     fn table_function_names(&self) -> Vec<String> {
         Vec::new()

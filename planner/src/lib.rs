@@ -35,7 +35,8 @@ pub use parse::{Hint, ParsedStatement};
 pub use planner::{Planner, PlannerOptions};
 pub use sql_text::{sql_literal, sql_type_name, with_sql_literals, with_sql_types};
 pub use statement::{
-    Copy, CopyFrom, CreateExternalTable, CreateIndex, CreateTable, CreateView, DescribeTarget,
-    DropKind, ExplainFormat, Insert, Modification, Modify, QueryPlan, RelationHint, SharedId,
-    SharedPlan, ShowKind, Statement,
+    ComputedColumn, Copy, CopyFrom, CreateExternalTable, CreateIndex, CreateTable, CreateView,
+    DescribeTarget, DropKind, ExplainFormat, Insert, MetadataColumn, Modification, Modify,
+    QueryPlan, RelationHint, SharedId, SharedPlan, ShowKind, Statement, Watermark,
 };
+pub use windows::{first_of_list, opened_lists};

@@ -116,6 +116,35 @@ pub enum DropKind {
     Index,
 }
 
+/// A column whose value follows from others: `name AS expr`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ComputedColumn {
+    /// Its position among all columns of the table.
+    pub column: usize,
+    /// Its value: coerced and simplified, over the names of columns that are stored (never of computed ones).
+    pub expr: Expr,
+}
+
+/// A column that the connector fills from what it knows of a row: `name type METADATA FROM 'key' VIRTUAL`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MetadataColumn {
+    /// Its position among all columns of the table; it counts among those that are stored.
+    pub column: usize,
+    /// What the connector calls the value: the key, or the name of the column.
+    pub key: String,
+    /// It is left out when rows are written.
+    pub is_virtual: bool,
+}
+
+/// `WATERMARK FOR column AS expr`: later rows should have times after `expr`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Watermark {
+    /// The position of the column, which is a timestamp and may be computed.
+    pub column: usize,
+    /// What a row declares, in the column's type: over the names of columns that are stored; never volatile.
+    pub expr: Expr,
+}
+
 /// `CREATE TABLE` without a connector: an in-memory table, with the rows of a query when there is one.
 #[derive(Debug, Clone)]
 pub struct CreateTable {
@@ -127,12 +156,20 @@ pub struct CreateTable {
     pub or_replace: bool,
     /// It ends with the session.
     pub temporary: bool,
-    /// Its columns.
+    /// Its columns in the order declared, computed ones included.
     pub schema: SchemaRef,
-    /// Primary key and unique constraints, by column index.
+    /// Primary key and unique constraints, by column index; never over computed columns.
     pub constraints: Constraints,
+    /// Whether rows are held to the constraints; false for `NOT ENFORCED`.
+    pub keys_enforced: bool,
     /// Values of columns that an INSERT leaves out, by column name.
     pub defaults: Vec<(String, Expr)>,
+    /// Columns that are computed when the table is read.
+    pub computed: Vec<ComputedColumn>,
+    /// Columns that a connector would fill.
+    pub metadata: Vec<MetadataColumn>,
+    /// When rows happened.
+    pub watermark: Option<Watermark>,
     /// Options of the WITH clause (never `connector` or `path`).
     pub options: Vec<(String, String)>,
     /// The rows it starts with, already cast to `schema`.
@@ -169,10 +206,16 @@ pub struct CreateExternalTable {
     pub format: Option<String>,
     /// Paths or globs; empty for connectors that need none.
     pub locations: Vec<String>,
-    /// Declared columns; `None` when they are to be found out.
+    /// Declared columns in their order, computed ones included; `None` when they are to be found out.
     pub schema: Option<SchemaRef>,
-    /// Primary key and unique constraints, by column index; never enforced.
+    /// Primary key and unique constraints, by column index; never enforced, never over computed columns.
     pub constraints: Constraints,
+    /// Columns that are computed when the table is read, which its connector does not know.
+    pub computed: Vec<ComputedColumn>,
+    /// Columns that the connector fills from what it knows of a row.
+    pub metadata: Vec<MetadataColumn>,
+    /// When rows happened.
+    pub watermark: Option<Watermark>,
     /// All other options, in the order written.
     pub options: Vec<(String, String)>,
     /// Names of the columns that are encoded in paths.
@@ -192,7 +235,8 @@ pub struct Insert {
     pub table: TableName,
     /// Its source.
     pub source: Arc<dyn TableSource>,
-    /// The rows: cast to the table's types, in its column order, missing columns filled with their defaults.
+    /// The rows: cast to the table's types, in its column order, missing columns filled with their defaults, without
+    /// computed columns.
     pub input: QueryPlan,
     /// Replace all rows instead of adding.
     pub overwrite: bool,
@@ -227,7 +271,7 @@ pub struct Modify {
     pub source: Arc<dyn TableSource>,
     /// What kind of change it is.
     pub kind: Modification,
-    /// The rows, in the table's columns and types.
+    /// The rows, in the types of the columns that the table stores.
     pub input: QueryPlan,
 }
 
@@ -249,7 +293,7 @@ pub struct CopyFrom {
     pub table: TableName,
     /// Its source.
     pub source: Arc<dyn TableSource>,
-    /// The columns that the file has, by position in the table; empty for all.
+    /// The columns that the file has, by position among those that the table stores; empty for all.
     pub columns: Vec<usize>,
     /// Where from: a path or glob.
     pub path: String,

@@ -1,5 +1,6 @@
 //! Names to tables.
 
+mod declared;
 mod indexes;
 mod listing;
 mod resolve;
@@ -12,9 +13,11 @@ pub use store::{
     CATALOG_NAME, DEFAULT_SCHEMA, Entry, INFORMATION_SCHEMA, OnConflict, TEMPORARY_SCHEMA,
     TableCatalog,
 };
-pub use table::{EngineTable, Table};
+pub use declared::{Declaration, DeclaredTable};
+pub use table::{ComputedColumn, EngineTable, EventTime, Table, TableSink};
 pub use thalweg_planner::sql_type_name;
 
+pub(crate) use declared::StoredColumns;
 pub(crate) use listing::{Listings, describe, texts};
 pub(crate) use resolve::StatementCatalog;
 pub(crate) use statistics::EngineStatistics;

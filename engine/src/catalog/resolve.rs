@@ -87,6 +87,14 @@ impl Catalog for StatementCatalog<'_> {
         Ok(table.map(|table: Arc<dyn Table>| EngineTable::new(table) as Arc<dyn TableSource>))
     }
 
+    fn computed_columns(&self, source: &dyn TableSource) -> Vec<usize> {
+        let table = EngineTable::of(source).map(|engine| engine.table.computed());
+        let mut columns: Vec<usize> =
+            table.unwrap_or_default().iter().map(|column| column.column).collect();
+        columns.sort_unstable();
+        columns
+    }
+
     fn table_function_names(&self) -> Vec<String> {
         table_functions::NAMES.iter().map(|name| name.to_string()).collect()
     }

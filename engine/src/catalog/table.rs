@@ -10,6 +10,7 @@ use datafusion_common::{Constraint, Constraints};
 use datafusion_expr::{Expr as LogicalExpr, TableProviderFilterPushDown, TableSource};
 use thalweg_optimizer::{MeasuredShare, TableStatistics};
 use thalweg_runtime::expr::{Expr, FunctionRegistry};
+use thalweg_runtime::operators::sink::SinkSpec;
 
 /// A table that scans can read: a connector of the runtime, and what the connector needs to find the data.
 pub trait Table: Any + Send + Sync + fmt::Debug {
@@ -46,12 +47,26 @@ pub trait Table: Any + Send + Sync + fmt::Debug {
     fn event_time(&self) -> Option<&EventTime> {
         None
     }
+    /// The sink that takes rows for the table, with its stored columns in their order; `None` if there is none.
+    fn sink(&self) -> Option<TableSink> {
+        None
+    }
     /// Keys that the table declares.
     fn constraints(&self) -> Option<&Constraints>;
     /// Whether the keys and the NOT NULLs are only a user's word, to which nothing holds the rows.
     fn is_only_declared(&self) -> bool {
         false
     }
+}
+
+/// Where rows for a table go. Its options are a JSON object, in which the sink finds the number of a
+/// [`crate::connectors::RowCounter`] under `"counter"`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TableSink {
+    /// The sink.
+    pub spec: SinkSpec,
+    /// Whether several writers may take rows side by side; otherwise one takes all in their order.
+    pub parallel: bool,
 }
 
 /// A column that is computed from the stored ones.
@@ -61,6 +76,8 @@ pub struct ComputedColumn {
     pub column: usize,
     /// Its value, over columns of the table's schema that are stored.
     pub expr: Expr,
+    /// Whether it may have another value each time it is computed.
+    pub is_volatile: bool,
 }
 
 /// `WATERMARK FOR column AS watermark`.

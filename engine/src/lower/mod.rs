@@ -13,6 +13,7 @@ mod recursive;
 mod scan;
 mod set;
 mod sort;
+mod table;
 mod window;
 
 use std::collections::{HashMap, HashSet};
@@ -37,6 +38,8 @@ pub struct LowerOptions {
     pub batch_rows: usize,
     /// Where the result goes.
     pub sink: SinkSpec,
+    /// Whether the query is continuous: its sources tell the time by their watermarks.
+    pub streaming: bool,
     /// Whether the sink may run in as many subtasks as the plan's root.
     pub parallel_sink: bool,
 }

@@ -12,13 +12,13 @@ use thalweg_runtime::operators::OperatorSpec;
 use thalweg_runtime::operators::filter::FilterSpec;
 use thalweg_runtime::operators::limit::LimitSpec;
 use thalweg_runtime::operators::project::ProjectSpec;
-use thalweg_runtime::operators::source_scan::SourceScanSpec;
 use thalweg_runtime::operators::values::ValuesSpec;
-use thalweg_runtime::source::{RuntimeFilterUse, SourceSpec};
+use thalweg_runtime::source::RuntimeFilterUse;
 use thalweg_runtime::{Error, Result};
 
 use super::Lowering;
 use super::fragment::Fragment;
+use super::table::Wanted;
 use crate::catalog::EngineTable;
 
 impl Lowering<'_> {
@@ -37,7 +37,6 @@ impl Lowering<'_> {
         };
         let engine_table = EngineTable::of(source.as_ref())
             .ok_or_else(|| Error::Internal(format!("{table} is no table of this engine")))?;
-        let schema = datafusion_expr::TableSource::schema(engine_table);
         let known: BTreeMap<ColumnId, usize> =
             columns.iter().chain(filter_columns).copied().collect();
         let (ids, positions): (Vec<ColumnId>, Vec<usize>) = known.into_iter().unzip();
@@ -51,20 +50,17 @@ impl Lowering<'_> {
             .iter()
             .map(|f| Ok(RuntimeFilterUse { filter: f.filter_id, key: over_table(&f.key)? }))
             .collect::<Result<Vec<_>>>()?;
-        let spec = SourceSpec {
-            connector: engine_table.table.connector().to_string(),
-            options: engine_table.table.options(),
-            schema: schema.as_ref().clone(),
-            projection: columns.iter().map(|(_, index)| *index).collect(),
+        let wanted = Wanted {
+            columns: columns.iter().map(|(_, index)| *index).collect(),
             filters,
             runtime_filters,
             fetch: *fetch,
-            batch_rows: self.options.batch_rows,
-            event_time: None,
         };
         let ids = columns.iter().map(|(id, _)| *id).collect();
         let mut fragment = Fragment::source(self.parallelism(node), ids);
-        fragment.push(node.id, OperatorSpec::SourceScan(SourceScanSpec { source: spec }));
+        for operator in wanted.operators(engine_table, self.options) {
+            fragment.push(node.id, operator);
+        }
         Ok(fragment)
     }
 

@@ -132,7 +132,7 @@ impl Executor {
             return Err(Error::Cancelled);
         }
         let (threads, batch_rows) = (settings.threads(), settings.batch_rows());
-        let options = LowerOptions { threads, batch_rows, sink, parallel_sink };
+        let options = LowerOptions { threads, batch_rows, sink, streaming: plan.streaming, parallel_sink };
         let graph = with_deep_stack(|| lower(plan, &options)).map_err(deep_stack_failure)??;
         let limit = settings.memory_limit().and_then(|bytes| usize::try_from(bytes).ok());
         self.memory.set_limit(limit.unwrap_or(usize::MAX));

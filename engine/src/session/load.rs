@@ -32,7 +32,7 @@ pub(super) async fn copy_from(cx: &StatementContext<'_>, copy: CopyFrom) -> Resu
         set_option(&mut reading, &qualified(key), value)?;
     }
     let file = open(&path, format, reading, &schema, &columns)?;
-    let plan = filled(file, source.as_ref(), &columns);
+    let plan = filled(file, source.as_ref(), &schema, &columns);
     let plan = plan.map_err(|error| Error::statement(error.strip_backtrace()))?;
     let planner = cx.session.planner();
     let query = cx.session.with_catalog(|catalog| planner.rewrite(plan, catalog));
@@ -117,11 +117,11 @@ fn plural(columns: usize) -> String {
 fn filled(
     file: FileTable,
     table: &dyn TableSource,
+    schema: &SchemaRef,
     columns: &[usize],
 ) -> datafusion_common::Result<LogicalPlan> {
     let scan = LogicalPlanBuilder::scan("file", EngineTable::new(Arc::new(file)), None)?;
     let own = scan.schema().columns();
-    let schema = table.schema();
     let exprs = schema.fields().iter().enumerate().map(|(at, field)| {
         let value = match columns.iter().position(|&column| column == at) {
             Some(from) => Expr::Column(own[from].clone()),

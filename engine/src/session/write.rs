@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{FieldRef, Schema, SchemaRef};
+use datafusion_common::Constraints;
 use datafusion_expr::TableSource;
 use thalweg_planner::{Copy, CreateExternalTable, CreateTable, Insert, QueryPlan, distinct_names};
 use thalweg_runtime::operators::sink::SinkSpec;
@@ -15,7 +16,9 @@ use thalweg_runtime::operators::sink::SinkSpec;
 use super::frame::Frame;
 use super::plan::{physical_plan, result_schema};
 use super::statement::{StatementContext, on_conflict, statement_text};
-use crate::catalog::{EngineTable, Entry, OnConflict, Table, set_option, unknown_option};
+use crate::catalog::{
+    Declaration, DeclaredTable, EngineTable, Entry, OnConflict, Table, set_option, unknown_option,
+};
 use crate::connectors::compact::compacted;
 use crate::connectors::{
     FILE_SINK, FileFormat, FileOptions, FileTable, FileWriteOptions, MemoryTable, Replaced,
@@ -36,7 +39,11 @@ pub(super) async fn create_table(cx: &StatementContext<'_>, create: CreateTable)
         temporary,
         schema,
         constraints,
+        keys_enforced,
         defaults,
+        computed,
+        metadata,
+        watermark,
         options,
         query,
     } = create;
@@ -61,11 +68,19 @@ pub(super) async fn create_table(cx: &StatementContext<'_>, create: CreateTable)
     let count = count(&batches);
     let memory = cx.session.inner.executor.memory();
     let shown = name.to_string();
-    let table = MemoryTable::new(schema, batches)
-        .with_keys(constraints, memory, &shown)?
+    let declared =
+        Declaration { schema, computed, metadata, watermark, constraints, keys_enforced };
+    refuse_metadata(&declared, "a table in memory")?;
+    let keys = match keys_enforced {
+        true => declared.stored_constraints(),
+        false => Constraints::default(),
+    };
+    let table = MemoryTable::new(declared.stored_schema(), batches)
+        .with_keys(keys, memory, &shown)?
         .charged_to(memory, &shown);
+    let table = declared.over(Arc::new(table))?;
     let defaults = Arc::new(defaults.into_iter().collect());
-    let entry = Entry::Table { table: Arc::new(table), sql: Some(statement_text(cx)), defaults };
+    let entry = Entry::Table { table, sql: Some(statement_text(cx)), defaults };
     catalog.create(&name, entry, temporary, conflict)?;
     Ok(if written { Frame::written(count) } else { Frame::empty() })
 }
@@ -84,7 +99,17 @@ pub(super) fn create_external_table(
         let report = Report::new(format!("there is no connector \"{}\"", create.connector));
         return Err(Error::Unsupported(Box::new(report.with_hint(CONNECTORS.to_string()))));
     }
-    let mut options = FileOptions { schema: create.schema, ..FileOptions::default() };
+    let declared = create.schema.map(|schema| Declaration {
+        schema,
+        computed: create.computed,
+        metadata: create.metadata,
+        watermark: create.watermark,
+        constraints: create.constraints.clone(),
+        keys_enforced: true,
+    });
+    declared.iter().try_for_each(|declared| refuse_metadata(declared, "a table over files"))?;
+    let schema = declared.as_ref().map(Declaration::stored_schema);
+    let mut options = FileOptions { schema, ..FileOptions::default() };
     let (mut locations, mut format) = (create.locations, create.format);
     for (key, value) in &create.options {
         match key.as_str() {
@@ -101,14 +126,29 @@ pub(super) fn create_external_table(
     }
     let format = format.as_deref().map(FileFormat::by_name).transpose()?;
     let table = FileTable::discover(&locations, format, &options)?;
-    let table = table.with_constraints(create.constraints);
+    let table: Arc<dyn Table> = match declared {
+        Some(declared) => {
+            let table = table.with_constraints(declared.stored_constraints());
+            declared.over(Arc::new(table))?
+        }
+        None => Arc::new(table.with_constraints(create.constraints)),
+    };
     let entry = Entry::Table {
-        table: Arc::new(table),
+        table,
         sql: Some(statement_text(cx)),
         defaults: Arc::default(),
     };
     catalog.create(&create.name, entry, create.temporary, conflict)?;
     Ok(Frame::empty())
+}
+
+/// Fails when a column is to come from a connector that knows nothing beside the row.
+fn refuse_metadata(declared: &Declaration, what: &str) -> Result<()> {
+    let Some(column) = declared.metadata.first() else { return Ok(()) };
+    let name = declared.schema.field(column.column).name();
+    let report = Report::new(format!("{what} has no metadata \"{}\"", column.key))
+        .with_detail(format!("The column \"{name}\" is declared as METADATA."));
+    Err(Error::catalog(report))
 }
 
 /// `INSERT INTO` and `INSERT OVERWRITE`.
@@ -124,10 +164,14 @@ pub(super) async fn insert(cx: &StatementContext<'_>, insert: Insert) -> Result<
     Ok(Frame::written(count))
 }
 
-/// The table in memory behind a source; other tables cannot do `what`.
+/// The table in memory behind a source, with its stored columns; other tables cannot do `what`.
 pub(super) fn memory_table<'a>(source: &'a dyn TableSource, what: &str) -> Result<&'a MemoryTable> {
     let table = EngineTable::of(source).map(|engine| engine.table.as_ref() as &dyn Any);
-    table.and_then(|table| table.downcast_ref::<MemoryTable>()).ok_or_else(|| {
+    let stored = table.map(|table| match table.downcast_ref::<DeclaredTable>() {
+        Some(declared) => declared.stored().as_ref() as &dyn Any,
+        None => table,
+    });
+    stored.and_then(|table| table.downcast_ref::<MemoryTable>()).ok_or_else(|| {
         let report = Report::new(format!("{what} is not supported"))
             .with_detail("Only tables in memory can be changed.")
             .with_hint("COPY (query) TO 'file' writes files.".to_string());

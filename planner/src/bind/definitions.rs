@@ -3,47 +3,42 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow::datatypes::{Schema, SchemaRef};
-use datafusion_common::{Constraint, Constraints, DFSchema};
+use arrow::datatypes::SchemaRef;
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
-use datafusion_sql::planner::PlannerContext;
 use datafusion_sql::sqlparser::ast::{
-    self, ColumnDef, ColumnOption, CreateTableOptions, HiveDistributionStyle, SqlOption,
-    TableConstraint, Value,
+    self, CreateTableOptions, HiveDistributionStyle, SqlOption, Value,
 };
 use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::tokenizer::{Token, Tokenizer};
 
+use super::columns::columns;
 use super::names::{normalized, span_of_name, table_name};
 use super::outputs::{distinct_names, names};
-use super::provider::Binder;
 use super::relation::rename;
 use super::statements::{Context, ours};
 use crate::error::{PlannerError, Result};
-use crate::parse::{ExternalTableAst, span_of};
+use crate::parse::{ExternalTableAst, TableColumns, span_of};
 use crate::statement::{CreateExternalTable, CreateTable, CreateView, Statement};
-
-/// Columns as declared: types, keys and default values.
-struct Columns {
-    schema: SchemaRef,
-    constraints: Constraints,
-    defaults: Vec<(String, Expr)>,
-}
 
 impl Context<'_> {
     pub(super) fn external_table(&self, table: &ExternalTableAst) -> Result<Statement> {
-        let columns = columns(&self.binder(), &table.columns, &table.constraints)?;
+        let name = table_name(&table.name)?;
+        let columns =
+            columns(&self.binder(), &name, &table.columns, &table.constraints, &table.declared)?;
         if table.format.is_none() && table.locations.is_empty() {
             return Err(PlannerError::syntax("an external table needs STORED AS and LOCATION")
                 .with_span(span_of_name(&table.name)));
         }
         Ok(Statement::CreateExternalTable(CreateExternalTable {
-            name: table_name(&table.name)?,
+            name,
             connector: "filesystem".to_string(),
             format: table.format.clone(),
             locations: table.locations.clone(),
             schema: (!table.columns.is_empty()).then_some(columns.schema),
             constraints: columns.constraints,
+            computed: columns.computed,
+            metadata: columns.metadata,
+            watermark: columns.watermark,
             options: table.options.clone(),
             partition_columns: table.partition_columns.clone(),
             if_not_exists: table.if_not_exists,
@@ -52,21 +47,26 @@ impl Context<'_> {
         }))
     }
 
-    pub(super) fn create_table(&self, create: &ast::CreateTable) -> Result<Statement> {
+    pub(super) fn create_table(
+        &self,
+        create: &ast::CreateTable,
+        declared: &TableColumns,
+    ) -> Result<Statement> {
         self.refuse_table_clauses(create)?;
         let mut options = options(&create.table_options)?;
         match options.iter().position(|(key, _)| key == "connector") {
             Some(at) => {
                 let (_, connector) = options.remove(at);
-                self.connector_table(create, connector, options)
+                self.connector_table(create, declared, connector, options)
             }
-            None => self.memory_table(create, options),
+            None => self.memory_table(create, declared, options),
         }
     }
 
     fn connector_table(
         &self,
         create: &ast::CreateTable,
+        declared: &TableColumns,
         connector: String,
         mut options: Vec<(String, String)>,
     ) -> Result<Statement> {
@@ -75,7 +75,8 @@ impl Context<'_> {
                 .with_hint("create the table first, then INSERT INTO it".to_string())
                 .with_span(span_of_name(&create.name)));
         }
-        let columns = columns(&self.binder(), &create.columns, &create.constraints)?;
+        let (name, binder) = (table_name(&create.name)?, self.binder());
+        let columns = columns(&binder, &name, &create.columns, &create.constraints, declared)?;
         let mut take = |key: &str| {
             let at = options.iter().position(|(k, _)| k == key)?;
             Some(options.remove(at).1)
@@ -88,12 +89,15 @@ impl Context<'_> {
             HiveDistributionStyle::SKEWED { .. } | HiveDistributionStyle::NONE => Vec::new(),
         };
         Ok(Statement::CreateExternalTable(CreateExternalTable {
-            name: table_name(&create.name)?,
+            name,
             connector,
             format: format.map(|f| f.to_lowercase()),
             locations: path.into_iter().collect(),
             schema: (!create.columns.is_empty()).then_some(columns.schema),
             constraints: columns.constraints,
+            computed: columns.computed,
+            metadata: columns.metadata,
+            watermark: columns.watermark,
             options,
             partition_columns,
             if_not_exists: create.if_not_exists,
@@ -105,10 +109,16 @@ impl Context<'_> {
     fn memory_table(
         &self,
         create: &ast::CreateTable,
+        declared: &TableColumns,
         options: Vec<(String, String)>,
     ) -> Result<Statement> {
-        let binder = self.binder();
-        let mut columns = columns(&binder, &create.columns, &create.constraints)?;
+        let (table, binder) = (table_name(&create.name)?, self.binder());
+        let mut columns = columns(&binder, &table, &create.columns, &create.constraints, declared)?;
+        if !columns.computed.is_empty() && create.query.is_some() {
+            return Err(PlannerError::not_supported("CREATE TABLE … AS with computed columns")
+                .with_hint("create the table first, then INSERT INTO it".to_string())
+                .with_span(span_of_name(&create.name)));
+        }
         let query = match &create.query {
             None if create.columns.is_empty() => {
                 return Err(PlannerError::syntax("a table needs columns, a query or a connector")
@@ -132,13 +142,17 @@ impl Context<'_> {
             }
         };
         Ok(Statement::CreateTable(CreateTable {
-            name: table_name(&create.name)?,
+            name: table,
             if_not_exists: create.if_not_exists,
             or_replace: create.or_replace,
             temporary: create.temporary,
             schema: columns.schema,
             constraints: columns.constraints,
+            keys_enforced: columns.keys_enforced,
             defaults: columns.defaults,
+            computed: columns.computed,
+            metadata: columns.metadata,
+            watermark: columns.watermark,
             options,
             query,
         }))
@@ -248,67 +262,6 @@ fn text_after_as(sql: &str) -> Option<String> {
         _ => false,
     })?;
     Some(crate::parse::text_after(sql, at.span).trim().to_string())
-}
-
-fn columns(
-    binder: &Binder<'_>,
-    defs: &[ColumnDef],
-    constraints: &[TableConstraint],
-) -> Result<Columns> {
-    let names: Vec<String> = defs.iter().map(|def| normalized(&def.name)).collect();
-    if let Some(at) = (1..names.len()).find(|&at| names[..at].contains(&names[at])) {
-        return Err(PlannerError::name(format!("column {} appears twice", names[at]))
-            .with_span(span_of(defs[at].name.span)));
-    }
-    let mut defaults = Vec::new();
-    let mut keys = Vec::new();
-    for (at, def) in defs.iter().enumerate() {
-        for option in &def.options {
-            let span = span_of(def.name.span);
-            match &option.option {
-                ColumnOption::Null | ColumnOption::NotNull | ColumnOption::Comment(_) => {}
-                ColumnOption::PrimaryKey(_) => keys.push(Constraint::PrimaryKey(vec![at])),
-                ColumnOption::Unique(_) => keys.push(Constraint::Unique(vec![at])),
-                ColumnOption::Default(expr) => {
-                    let schema = DFSchema::empty();
-                    let sql = binder.sql();
-                    let value = sql.sql_to_expr(expr.clone(), &schema, &mut PlannerContext::new());
-                    defaults
-                        .push((normalized(&def.name), ours(value).map_err(|e| e.with_span(span))?));
-                }
-                other => {
-                    return Err(
-                        PlannerError::not_supported(format!("{other} on a column")).with_span(span)
-                    );
-                }
-            }
-        }
-    }
-    let schema = ours(binder.sql().build_schema(defs.to_vec()))
-        .map_err(|e| e.with_span(defs.first().and_then(|def| span_of(def.name.span))))?;
-    let schema = with_keys_not_null(schema, &keys);
-    let df_schema = Arc::new(ours(DFSchema::try_from(Arc::clone(&schema)))?);
-    let declared =
-        ours(binder.sql().new_constraint_from_table_constraints(constraints, &df_schema))?;
-    keys.extend(declared.iter().cloned());
-    Ok(Columns {
-        schema: with_keys_not_null(schema.as_ref().clone(), &keys),
-        constraints: Constraints::new_unverified(keys),
-        defaults,
-    })
-}
-
-/// The columns of primary keys hold no NULL.
-fn with_keys_not_null(schema: Schema, keys: &[Constraint]) -> SchemaRef {
-    let is_key = |at: usize| {
-        keys.iter()
-            .any(|key| matches!(key, Constraint::PrimaryKey(columns) if columns.contains(&at)))
-    };
-    let fields = schema.fields().iter().enumerate().map(|(at, field)| {
-        let nullable = field.is_nullable() && !is_key(at);
-        Arc::new(field.as_ref().clone().with_nullable(nullable))
-    });
-    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
 /// The plan's columns under the schema's names and types, by position.

@@ -3,6 +3,7 @@
 use datafusion_expr::TableSource;
 use datafusion_sql::sqlparser::ast::{self, Expr, Ident, ObjectName};
 
+use super::computed::refuse_written;
 use super::names::{normalized, span_of_name, table_name};
 use super::sources::ViewSource;
 use super::statements::Context;
@@ -30,7 +31,13 @@ impl Context<'_> {
         if !copy.partition_by.is_empty() {
             return Err(PlannerError::not_supported("PARTITION BY in COPY … FROM"));
         }
-        let columns = columns.iter().map(|column| position(column, &table, source.as_ref()));
+        let computed = self.catalog.computed_columns(source.as_ref());
+        let columns = columns.iter().map(|column| {
+            let at = position(column, &table, source.as_ref())?;
+            refuse_written(&normalized(column), at, &computed)
+                .map_err(|error| error.with_span(span_of(column.span)))?;
+            Ok(at - computed.iter().filter(|&&before| before < at).count())
+        });
         let columns = columns.collect::<Result<Vec<usize>>>()?;
         Ok(Statement::CopyFrom(CopyFrom {
             table,

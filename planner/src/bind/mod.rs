@@ -3,6 +3,8 @@
 //! First the tree is checked and rewritten (`refuse`, `desugar`, `cte`), so that nothing the library below would drop in
 //! silence reaches it; then `SqlToRel` binds it through `provider`.
 
+mod columns;
+mod computed;
 mod cte;
 mod definitions;
 mod desugar;

@@ -10,6 +10,7 @@ use datafusion_sql::sqlparser::ast::{
     Spanned, TableFactor, TableWithJoins, Value,
 };
 
+use super::computed::{refuse_written, without_computed};
 use super::cte::{select_all, select_all_from};
 use super::names::{normalized, span_of_name, table_name};
 use super::sources::ViewSource;
@@ -31,6 +32,8 @@ struct Target {
     alias: Ident,
     table: TableName,
     source: std::sync::Arc<dyn TableSource>,
+    /// The positions of its computed columns, which no statement writes.
+    computed: Vec<usize>,
 }
 
 impl Context<'_> {
@@ -61,8 +64,8 @@ impl Context<'_> {
         select_of(&mut query)?.selection = Some(stays);
         let binder = self.binder();
         let plan = binder.bind(binder.prepare(query, self.parameters)?)?;
-        let Target { table, source, .. } = target;
-        let input = binder.finish(plan)?;
+        let Target { table, source, computed, .. } = target;
+        let input = binder.finish(without_computed(plan, &computed)?)?;
         Ok(Statement::Modify(Modify { table, source, kind: Modification::Delete, input }))
     }
 
@@ -89,7 +92,7 @@ impl Context<'_> {
         let binder = self.binder();
         let plan = binder.bind(binder.prepare(query, self.parameters)?)?;
         let columns: Vec<usize> = assigned.iter().map(|(at, _)| *at).collect();
-        let plan = ours(merged(plan, target.source.as_ref(), &columns))?;
+        let plan = ours(merged(plan, &target, &columns))?;
         let Target { table, source, .. } = target;
         let input = binder.finish(plan)?;
         Ok(Statement::Modify(Modify { table, source, kind: Modification::Update, input }))
@@ -100,11 +103,13 @@ impl Context<'_> {
         let [target] = names else {
             return Err(PlannerError::not_supported("TRUNCATE of several tables"));
         };
-        let Target { factor, table, source, .. } =
+        let Target { factor, table, source, computed, .. } =
             self.target_of(select_all_from(target.name.clone()))?;
         let mut query = select_all(factor);
         select_of(&mut query)?.selection = Some(ast::Expr::value(Value::Boolean(false)));
-        let input = self.query(&query)?;
+        let binder = self.binder();
+        let plan = binder.bind(binder.prepare(query, self.parameters)?)?;
+        let input = binder.finish(without_computed(plan, &computed)?)?;
         Ok(Statement::Modify(Modify { table, source, kind: Modification::Delete, input }))
     }
 
@@ -133,7 +138,8 @@ impl Context<'_> {
         }
         let own = || Ident::with_quote('"', table.table.clone());
         let alias = alias.as_ref().map_or_else(own, |alias| alias.name.clone());
-        Ok(Target { factor: relation.clone(), alias, table, source })
+        let computed = self.catalog.computed_columns(source.as_ref());
+        Ok(Target { factor: relation.clone(), alias, table, source, computed })
     }
 
     /// The assigned columns by position, each with its new value.
@@ -181,12 +187,14 @@ fn column_of(name: &ObjectName, target: &Target) -> Result<usize> {
     let last = name.0.last().and_then(|part| part.as_ident());
     let column = last.map(normalized).unwrap_or_default();
     let schema = target.source.schema();
-    schema.index_of(&column).map_err(|_| {
+    let at = schema.index_of(&column).map_err(|_| {
         let names = schema.fields().iter().map(|field| field.name().as_str());
         PlannerError::name(format!("column {column} of {} does not exist", target.table))
             .with_hint(did_you_mean(&column, names))
             .with_span(span_of_name(name))
-    })
+    })?;
+    refuse_written(&column, at, &target.computed).map_err(|e| e.with_span(span_of_name(name)))?;
+    Ok(at)
 }
 
 fn is_default(value: &ast::Expr) -> bool {
@@ -246,19 +254,22 @@ fn with_new_values(
     Ok(query)
 }
 
-/// The table's columns with their types, new values in the place of old ones, and last whether the row was changed.
+/// The table's stored columns with their types, new values in the place of old ones, and last whether the row was changed.
 fn merged(
     plan: LogicalPlan,
-    source: &dyn TableSource,
+    target: &Target,
     assigned: &[usize],
 ) -> datafusion_common::Result<LogicalPlan> {
-    let fields = source.schema();
+    let fields = target.source.schema();
     let columns = plan.schema().columns();
     let width = fields.fields().len();
     let column = |at: usize| Expr::Column(Column::clone(&columns[at]));
     let changed = column(width);
     let mut exprs = Vec::with_capacity(width + 1);
     for (at, field) in fields.fields().iter().enumerate() {
+        if target.computed.contains(&at) {
+            continue;
+        }
         let expr = match assigned.iter().position(|&assigned| assigned == at) {
             None => column(at),
             Some(n) => {

@@ -11,6 +11,7 @@ use datafusion_sql::sqlparser::ast::{
     VisitMut,
 };
 
+use super::computed::{name_stored, stored_schema, without_computed};
 use super::cte::{resolve_ctes, select_all_from};
 use super::desugar::{Parameter, desugar};
 use super::locate::complete;
@@ -29,7 +30,9 @@ use super::translate::translate;
 use super::using::resolve_using;
 use crate::catalog::{Catalog, TableName};
 use crate::error::{PlannerError, Result};
-use crate::parse::{Ast, CopyAst, CopySource, DescribeAst, ParsedStatement, ShowAst, span_of};
+use crate::parse::{
+    Ast, CopyAst, CopySource, DescribeAst, ParsedStatement, ShowAst, TableColumns, span_of,
+};
 use crate::planner::Planner;
 use crate::rewrite::finish_query;
 use crate::statement::{Copy, DescribeTarget, DropKind, Insert, QueryPlan, ShowKind, Statement};
@@ -132,6 +135,7 @@ impl<'a> Context<'a> {
                 statement: Box::new(self.plan(inner)?),
             }),
             Ast::Copy(copy) => self.copy(copy),
+            Ast::CreateTable { create, columns } => self.create_table(create, columns),
             Ast::ExternalTable(table) => self.external_table(table),
             Ast::Set { key, value } => {
                 Ok(Statement::Set { key: key.clone(), value: value.clone() })
@@ -222,7 +226,9 @@ impl<'a> Context<'a> {
     fn sql(&self, statement: &SqlStatement) -> Result<Statement> {
         match statement {
             SqlStatement::Query(query) => self.query(query).map(Statement::Query),
-            SqlStatement::CreateTable(create) => self.create_table(create),
+            SqlStatement::CreateTable(create) => {
+                self.create_table(create, &TableColumns::default())
+            }
             SqlStatement::CreateView(create) => self.create_view(create),
             SqlStatement::CreateSchema {
                 schema_name: SchemaName::Simple(name),
@@ -303,14 +309,18 @@ impl<'a> Context<'a> {
         }
         let binder = self.binder();
         let mut statement = insert.clone();
-        if let (ast::TableObject::TableName(name), Some(source)) =
-            (&insert.table, &mut statement.source)
+        let mut computed = Vec::new();
+        if let ast::TableObject::TableName(name) = &insert.table
             && let Ok(table) = table_name(name).and_then(|name| binder.resolve(&name))
         {
+            computed = self.catalog.computed_columns(table.as_ref());
+            name_stored(&mut statement, &table.schema(), &computed)?;
             let columns =
-                insert.columns.iter().filter_map(|name| name.0.last()?.as_ident().cloned());
+                statement.columns.iter().filter_map(|name| name.0.last()?.as_ident().cloned());
             let columns: Vec<ast::Ident> = columns.collect();
-            rewrite_values(source, &table.schema(), &columns);
+            if let Some(source) = &mut statement.source {
+                rewrite_values(source, &table.schema(), &columns);
+            }
         }
         let statement = binder.prepare(SqlStatement::Insert(statement), self.parameters)?;
         let name_span = match &insert.table {
@@ -340,7 +350,8 @@ impl<'a> Context<'a> {
                 return Err(PlannerError::not_supported("REPLACE INTO").with_span(span));
             }
         };
-        let input = binder.finish_into(Arc::unwrap_or_clone(input), &target.schema())?;
+        let input = without_computed(Arc::unwrap_or_clone(input), &computed)?;
+        let input = binder.finish_into(input, &stored_schema(&target.schema(), &computed))?;
         Ok(Statement::Insert(Insert { table, source: target, input, overwrite }))
     }
 

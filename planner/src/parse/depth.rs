@@ -12,7 +12,7 @@ use datafusion_sql::sqlparser::ast::{
 };
 
 use super::materialized::{Materialized, PutBack};
-use super::{Ast, CopySource, DescribeAst};
+use super::{Ast, CopySource, DescribeAst, TableColumns};
 use crate::error::{PlannerError, Result};
 
 /// How deep an expression may be.
@@ -34,13 +34,23 @@ pub(super) fn check(ast: &mut Ast, hints: &Materialized) -> Result<()> {
         },
         Ast::Describe(DescribeAst::Query(query)) => check_tree(query.as_mut(), hints),
         Ast::Sql(statement) => check_tree::<SqlStatement>(statement.as_mut(), hints),
+        Ast::CreateTable { create, columns } => {
+            check_tree(create.as_mut(), hints)?;
+            check_columns(columns, hints)
+        }
+        Ast::ExternalTable(table) => check_columns(&mut table.declared, hints),
         Ast::Describe(DescribeAst::Table(_))
         | Ast::Table(_)
-        | Ast::ExternalTable(_)
         | Ast::Set { .. }
         | Ast::Reset { .. }
         | Ast::Show(_) => Ok(()),
     }
+}
+
+fn check_columns(columns: &mut TableColumns, hints: &Materialized) -> Result<()> {
+    let computed = columns.computed.iter_mut().map(|column| &mut column.expr);
+    let watermark = columns.watermark.iter_mut().map(|watermark| &mut watermark.expr);
+    computed.chain(watermark).try_for_each(|expr| check_tree(expr, hints))
 }
 
 fn check_tree<T: Visit + VisitMut>(tree: &mut T, hints: &Materialized) -> Result<()> {

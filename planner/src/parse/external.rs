@@ -7,6 +7,7 @@ use datafusion_sql::sqlparser::tokenizer::Token;
 
 use super::Ast;
 use super::script::Script;
+use super::table_columns::TableColumns;
 use crate::error::Result;
 
 /// A CREATE EXTERNAL TABLE statement.
@@ -17,6 +18,7 @@ pub(crate) struct ExternalTableAst {
     pub(crate) if_not_exists: bool,
     pub(crate) temporary: bool,
     pub(crate) columns: Vec<ColumnDef>,
+    pub(crate) declared: TableColumns,
     pub(crate) constraints: Vec<TableConstraint>,
     pub(crate) format: Option<String>,
     pub(crate) locations: Vec<String>,
@@ -53,12 +55,14 @@ impl Script<'_> {
             self.parser.parse_keywords(&[Keyword::IF, Keyword::NOT, Keyword::EXISTS]);
         let name = self.object_name()?;
         let (columns, constraints) = self.parser.parse_columns().map_err(|e| self.translate(e))?;
+        let declared = self.columns_of(&name)?;
         let mut table = ExternalTableAst {
             name,
             or_replace,
             if_not_exists,
             temporary,
             columns,
+            declared,
             constraints,
             format: None,
             locations: Vec::new(),

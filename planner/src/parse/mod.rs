@@ -15,6 +15,7 @@ mod operators;
 mod position;
 mod script;
 mod session;
+mod table_columns;
 mod window_functions;
 
 use std::ops::Range;
@@ -32,6 +33,7 @@ pub(crate) use external::ExternalTableAst;
 pub(crate) use position::{span_of, text_after};
 pub(crate) use script::{parse_script, tokens_of};
 pub(crate) use session::ShowAst;
+pub(crate) use table_columns::{ComputedAst, TableColumns, WatermarkAst};
 
 /// One statement of a text, parsed but not yet bound to tables.
 #[derive(Debug, Clone)]
@@ -75,6 +77,7 @@ impl ParsedStatement {
             Ast::Query(_) | Ast::Table(_) => true,
             Ast::Explain { inner, .. } => matches!(**inner, Ast::Query(_) | Ast::Table(_)),
             Ast::Copy(_)
+            | Ast::CreateTable { .. }
             | Ast::ExternalTable(_)
             | Ast::Set { .. }
             | Ast::Reset { .. }
@@ -98,6 +101,10 @@ pub(crate) enum Ast {
         inner: Box<Ast>,
     },
     Copy(Box<CopyAst>),
+    CreateTable {
+        create: Box<ast::CreateTable>,
+        columns: Box<TableColumns>,
+    },
     ExternalTable(Box<ExternalTableAst>),
     Set {
         key: String,

@@ -8,11 +8,12 @@ use std::sync::Arc;
 use datafusion_sql::sqlparser::ast::Statement as SqlStatement;
 use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::parser::{Parser, ParserError};
-use datafusion_sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Word};
+use datafusion_sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Word};
 
 use super::dialect::ThalwegDialect;
 use super::materialized::Materialized;
 use super::position::{LineIndex, span_of, split_place};
+use super::table_columns::TakenColumns;
 use super::{
     Ast, DescribeAst, ParsedStatement, depth, hints, keywords, operators, window_functions,
 };
@@ -80,6 +81,7 @@ pub(super) struct Script<'a> {
     index: &'a LineIndex<'a>,
     tokens: Vec<TokenWithSpan>,
     materialized: Materialized,
+    pub(super) taken_columns: TakenColumns,
     pub(super) parser: Parser<'static>,
 }
 
@@ -89,10 +91,13 @@ impl<'a> Script<'a> {
         operators::join(&mut stripped);
         window_functions::rewrite(&mut stripped);
         let materialized = Materialized::take_from(&mut stripped);
-        let parser = Parser::new(&DIALECT)
-            .with_recursion_limit(MAX_NESTING)
-            .with_tokens_with_locations(stripped);
-        Script { text, index, tokens, materialized, parser }
+        let taken_columns = TakenColumns::take_from(&mut stripped);
+        let parser = Self::parser_of(stripped);
+        Script { text, index, tokens, materialized, taken_columns, parser }
+    }
+
+    pub(super) fn parser_of(tokens: Vec<TokenWithSpan>) -> Parser<'static> {
+        Parser::new(&DIALECT).with_recursion_limit(MAX_NESTING).with_tokens_with_locations(tokens)
     }
 
     fn next_statement(&mut self) -> Result<Option<ParsedStatement>> {
@@ -105,6 +110,13 @@ impl<'a> Script<'a> {
         let after = self.parser.peek_token();
         if !matches!(after.token, Token::SemiColon | Token::EOF) {
             return Err(self.expected("end of statement", &after));
+        }
+        let end = match after.token {
+            Token::EOF => Location::new(u64::MAX, 0),
+            _ => after.span.start,
+        };
+        if let Some(left) = self.taken_columns.first_within(first.span.start, end) {
+            return Err(self.expected("a column with a type", left));
         }
         depth::check(&mut ast, &self.materialized)?;
         self.finish(ast, &first).map(Some)
@@ -166,6 +178,10 @@ impl<'a> Script<'a> {
     fn sql(&mut self) -> Result<Ast> {
         match self.parser.parse_statement() {
             Ok(SqlStatement::Query(query)) => Ok(Ast::Query(query)),
+            Ok(SqlStatement::CreateTable(create)) => {
+                let columns = Box::new(self.columns_of(&create.name)?);
+                Ok(Ast::CreateTable { create: Box::new(create), columns })
+            }
             Ok(statement) => Ok(Ast::Sql(Box::new(statement))),
             Err(error) => Err(self.translate(error)),
         }

@@ -5,7 +5,7 @@ use thalweg_planner::{ErrorKind, Planner};
 
 /// Message, the text over the carets, and the hint.
 #[track_caller]
-fn parts(sql: &str) -> (String, Option<String>, Option<String>) {
+pub fn parts(sql: &str) -> (String, Option<String>, Option<String>) {
     let text = error(sql);
     let mut lines = text.lines();
     let message = lines.next().expect("it works").to_string();
@@ -21,7 +21,7 @@ fn parts(sql: &str) -> (String, Option<String>, Option<String>) {
 }
 
 #[track_caller]
-fn assert_error(sql: &str, message: &str, place: &str, hint: Option<&str>) {
+pub fn assert_error(sql: &str, message: &str, place: &str, hint: Option<&str>) {
     let (m, p, h) = parts(sql);
     assert_eq!((m.as_str(), p.as_deref(), h.as_deref()), (message, Some(place), hint), "{sql}");
 }

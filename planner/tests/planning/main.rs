@@ -10,4 +10,5 @@ mod statements;
 mod stub;
 mod subqueries;
 mod suites;
+mod table_columns;
 mod windows;

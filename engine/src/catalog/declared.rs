@@ -1,0 +1,247 @@
+//! Tables whose declaration says more than their connector knows: computed columns, a watermark, keys that nothing holds
+//! the rows to.
+//!
+//! A [`DeclaredTable`] stands before the table of the stored columns. Invariant: its connector is asked about stored
+//! columns alone, by their positions there.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::datatypes::{Schema, SchemaRef};
+use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::{Constraint, Constraints};
+use datafusion_expr::Expr as LogicalExpr;
+use thalweg_optimizer::physical::{ColumnId, ColumnTable};
+use thalweg_optimizer::{MeasuredShare, TableStatistics};
+use thalweg_planner::{ComputedColumn as PlannedColumn, MetadataColumn, Watermark};
+use thalweg_runtime::expr::{Expr, FunctionRegistry};
+
+use super::table::{ComputedColumn, EventTime, Table, TableSink};
+use crate::error::Result;
+use crate::lower::Scope;
+
+/// What a statement declares of a table's columns.
+#[derive(Debug, Clone)]
+pub struct Declaration {
+    /// All columns in the order declared.
+    pub schema: SchemaRef,
+    /// Which of them are computed; all others are stored.
+    pub computed: Vec<PlannedColumn>,
+    /// Which of the stored columns the connector fills from what it knows of a row.
+    pub metadata: Vec<MetadataColumn>,
+    /// When rows happened.
+    pub watermark: Option<Watermark>,
+    /// Keys, by position among all columns; never over computed ones.
+    pub constraints: Constraints,
+    /// Whether rows are held to the keys, if the connector can do that.
+    pub keys_enforced: bool,
+}
+
+impl Declaration {
+    /// The stored columns, in their order.
+    pub fn stored_schema(&self) -> SchemaRef {
+        let fields = self.schema.fields().iter().enumerate();
+        let stored =
+            fields.filter(|(at, _)| !self.is_computed(*at)).map(|(_, field)| field.clone());
+        Arc::new(Schema::new(stored.collect::<Vec<_>>()))
+    }
+
+    /// The keys by position among the stored columns.
+    pub fn stored_constraints(&self) -> Constraints {
+        let place = |at: usize| at - (0..at).filter(|&before| self.is_computed(before)).count();
+        let moved = |columns: &[usize]| columns.iter().map(|&at| place(at)).collect();
+        let keys = self.constraints.iter().map(|key| match key {
+            Constraint::PrimaryKey(columns) => Constraint::PrimaryKey(moved(columns)),
+            Constraint::Unique(columns) => Constraint::Unique(moved(columns)),
+        });
+        Constraints::new_unverified(keys.collect())
+    }
+
+    /// The table as declared, before that of its stored columns.
+    pub fn over(self, stored: Arc<dyn Table>) -> Result<Arc<dyn Table>> {
+        let plain = self.computed.is_empty() && self.watermark.is_none() && self.keys_enforced;
+        match plain {
+            true => Ok(stored),
+            false => Ok(Arc::new(DeclaredTable::new(stored, self)?)),
+        }
+    }
+
+    fn is_computed(&self, at: usize) -> bool {
+        self.computed.iter().any(|column| column.column == at)
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct DeclaredTable {
+    stored: Arc<dyn Table>,
+    schema: SchemaRef,
+    computed: Vec<ComputedColumn>,
+    event_time: Option<EventTime>,
+    constraints: Constraints,
+    keys_enforced: bool,
+}
+
+impl DeclaredTable {
+    /// The table of the stored columns, with what a statement declares.
+    pub fn new(stored: Arc<dyn Table>, declaration: Declaration) -> Result<Self> {
+        let Declaration { schema, computed, watermark, constraints, keys_enforced, .. } =
+            declaration;
+        let computed = computed.into_iter().map(|PlannedColumn { column, expr }| {
+            let is_volatile = expr.is_volatile();
+            Ok(ComputedColumn { column, expr: over_positions(&expr, &schema)?, is_volatile })
+        });
+        let computed = computed.collect::<Result<Vec<_>>>()?;
+        let event_time = watermark.map(|Watermark { column, expr }| {
+            Ok::<_, crate::Error>(EventTime { column, watermark: over_positions(&expr, &schema)? })
+        });
+        let event_time = event_time.transpose()?;
+        Ok(DeclaredTable { stored, schema, computed, event_time, constraints, keys_enforced })
+    }
+
+    /// The table of the stored columns.
+    pub fn stored(&self) -> &Arc<dyn Table> {
+        &self.stored
+    }
+}
+
+impl Table for DeclaredTable {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    fn connector(&self) -> &str {
+        self.stored.connector()
+    }
+
+    fn options(&self) -> serde_json::Value {
+        self.stored.options()
+    }
+
+    fn statistics(&self) -> TableStatistics {
+        let mut statistics = self.stored.statistics();
+        if statistics.columns.is_empty() {
+            return statistics;
+        }
+        let columns = StoredColumns::of(self);
+        let known = |at| columns.place(at).and_then(|place| statistics.columns.get(place).cloned());
+        let all = (0..self.schema.fields().len()).map(|at| known(at).unwrap_or_default());
+        statistics.columns = all.collect();
+        statistics
+    }
+
+    fn distinct(&self, column: usize) -> Option<f64> {
+        self.stored.distinct(StoredColumns::of(self).place(column)?)
+    }
+
+    fn selectivity(&self, filters: &[Expr], functions: &FunctionRegistry) -> Option<MeasuredShare> {
+        let columns = StoredColumns::of(self);
+        let over_stored = filters.iter().enumerate().filter_map(|(at, filter)| {
+            (!columns.reads_volatile(filter)).then(|| (at, columns.over_stored(filter.clone())))
+        });
+        let (places, over_stored): (Vec<usize>, Vec<Expr>) = over_stored.unzip();
+        if over_stored.is_empty() {
+            return None;
+        }
+        let share = self.stored.selectivity(&over_stored, functions)?;
+        let mut measured = vec![false; filters.len()];
+        places.iter().zip(&share.measured).for_each(|(&at, &known)| measured[at] = known);
+        Some(MeasuredShare { measured, ..share })
+    }
+
+    fn is_unbounded(&self) -> bool {
+        self.stored.is_unbounded()
+    }
+
+    fn computed(&self) -> &[ComputedColumn] {
+        &self.computed
+    }
+
+    fn event_time(&self) -> Option<&EventTime> {
+        self.event_time.as_ref()
+    }
+
+    fn sink(&self) -> Option<TableSink> {
+        self.stored.sink()
+    }
+
+    fn constraints(&self) -> Option<&Constraints> {
+        Some(&self.constraints).filter(|keys| !keys.is_empty())
+    }
+
+    fn is_only_declared(&self) -> bool {
+        !self.keys_enforced || self.stored.is_only_declared()
+    }
+}
+
+/// A table's columns as its connector counts them.
+pub(crate) struct StoredColumns<'a> {
+    computed: &'a [ComputedColumn],
+    /// For each column its position among the stored ones.
+    places: Vec<Option<usize>>,
+}
+
+impl<'a> StoredColumns<'a> {
+    /// The columns of a table.
+    pub(crate) fn of(table: &'a dyn Table) -> Self {
+        let computed = table.computed();
+        let mut next = 0..;
+        let places = (0..table.schema().fields().len()).map(|at| {
+            let is_computed = computed.iter().any(|column| column.column == at);
+            if is_computed { None } else { next.next() }
+        });
+        StoredColumns { places: places.collect(), computed }
+    }
+
+    /// The position of a column among the stored ones; `None` when it is computed.
+    pub(crate) fn place(&self, column: usize) -> Option<usize> {
+        self.places[column]
+    }
+
+    /// The stored columns of a schema of all.
+    pub(crate) fn schema(&self, all: &Schema) -> Schema {
+        let stored = all.fields().iter().zip(&self.places).filter(|(_, place)| place.is_some());
+        Schema::new(stored.map(|(field, _)| field.clone()).collect::<Vec<_>>())
+    }
+
+    /// An expression over all columns as one over the stored ones: computed columns are written out.
+    pub(crate) fn over_stored(&self, expr: Expr) -> Expr {
+        expr.replace_columns(&mut |at| match self.computed_at(at) {
+            Some(column) => self.over_stored(column.expr.clone()),
+            None => Expr::Column(self.places[at].unwrap_or_default()),
+        })
+    }
+
+    /// Whether the expression reads a column that may not be computed twice.
+    pub(crate) fn reads_volatile(&self, expr: &Expr) -> bool {
+        let computed = expr.columns().into_iter().filter_map(|at| self.computed_at(at));
+        computed.into_iter().any(|column| column.is_volatile)
+    }
+
+    fn computed_at(&self, at: usize) -> Option<&'a ComputedColumn> {
+        self.computed.iter().find(|column| column.column == at)
+    }
+}
+
+/// An expression that names columns of a schema, with the columns by their positions there.
+fn over_positions(expr: &LogicalExpr, schema: &Schema) -> Result<Expr> {
+    let mut columns = ColumnTable::default();
+    let mut ids: HashMap<&str, ColumnId> = HashMap::new();
+    for field in schema.fields() {
+        let id = columns.add(field.name().clone(), field.data_type().clone(), true);
+        ids.insert(field.name(), id);
+    }
+    let known: Vec<ColumnId> =
+        schema.fields().iter().map(|field| ids[field.name().as_str()]).collect();
+    let renamed = expr.clone().transform(|node| {
+        Ok(match &node {
+            LogicalExpr::Column(column) => match ids.get(column.name.as_str()) {
+                Some(id) => Transformed::yes(id.expr()),
+                None => Transformed::no(node),
+            },
+            _ => Transformed::no(node),
+        })
+    });
+    let renamed = renamed.map_err(thalweg_runtime::Error::from)?.data;
+    Ok(Scope::new(&known, &columns)?.lower(&renamed)?)
+}

@@ -1,0 +1,183 @@
+//! What is wanted of a table as operators: the scan of its stored columns, and behind it what the connector cannot do.
+//!
+//! Computed columns are projected behind the scan. Filters go into the scan, computed columns written out, unless that
+//! would compute a volatile column twice, or stop the time: a source that tells the time sees all rows.
+
+use std::collections::BTreeMap;
+
+use arrow::datatypes::{DataType, Schema};
+use datafusion_expr::TableSource;
+use thalweg_runtime::expr::{BinaryOperator, Expr};
+use thalweg_runtime::operators::OperatorSpec;
+use thalweg_runtime::operators::filter::FilterSpec;
+use thalweg_runtime::operators::project::ProjectSpec;
+use thalweg_runtime::operators::source_scan::SourceScanSpec;
+use thalweg_runtime::source::{EventTimeSpec, RuntimeFilterUse, SourceSpec};
+
+use super::LowerOptions;
+use crate::catalog::{EngineTable, EventTime, StoredColumns};
+
+/// What a plan wants of a table; all positions are those of the table's columns.
+pub(super) struct Wanted {
+    /// The columns that leave, in order.
+    pub(super) columns: Vec<usize>,
+    /// Conjuncts.
+    pub(super) filters: Vec<Expr>,
+    /// Filters that may be applied.
+    pub(super) runtime_filters: Vec<RuntimeFilterUse>,
+    /// At least this many rows are enough, if set.
+    pub(super) fetch: Option<usize>,
+}
+
+impl Wanted {
+    /// The operators, the scan first. The last one gives the columns as wanted.
+    pub(super) fn operators(
+        self,
+        table: &EngineTable,
+        options: &LowerOptions,
+    ) -> Vec<OperatorSpec> {
+        let stored = StoredColumns::of(table.table.as_ref());
+        let tells_time = options.streaming || table.table.is_unbounded();
+        let event_time = table.table.event_time().filter(|_| tells_time);
+        let Wanted { columns, filters, runtime_filters, fetch } = self;
+        let (above, inside): (Vec<Expr>, Vec<Expr>) = filters
+            .into_iter()
+            .partition(|filter| event_time.is_some() || stored.reads_volatile(filter));
+        let runtime_filters = runtime_filters.into_iter().filter_map(|used| {
+            let inside = event_time.is_none() && !stored.reads_volatile(&used.key);
+            inside.then(|| RuntimeFilterUse { key: stored.over_stored(used.key), ..used })
+        });
+        let runtime_filters = runtime_filters.collect();
+        let schema = TableSource::schema(table);
+        let mut scan = Scan::new(&stored, &schema);
+        let behind = Behind::new(&columns, above, &stored, &mut scan);
+        let event_time = event_time.map(|event_time| scan.event_time(event_time, &stored));
+        let spec = SourceSpec {
+            connector: table.table.connector().to_string(),
+            options: table.table.options(),
+            projection: scan.projection,
+            filters: inside.into_iter().map(|filter| stored.over_stored(filter)).collect(),
+            runtime_filters,
+            // Rows that a filter behind the scan drops are not enough.
+            fetch: fetch.filter(|_| behind.filters.is_empty() && event_time.is_none()),
+            batch_rows: options.batch_rows,
+            event_time,
+            schema: scan.schema,
+        };
+        let mut operators = vec![OperatorSpec::SourceScan(SourceScanSpec { source: spec })];
+        operators.extend(behind.operators(&schema));
+        operators
+    }
+}
+
+/// The columns that a scan delivers, by their positions among the stored ones.
+struct Scan {
+    schema: Schema,
+    projection: Vec<usize>,
+}
+
+impl Scan {
+    fn new(stored: &StoredColumns<'_>, schema: &Schema) -> Self {
+        Scan { schema: stored.schema(schema), projection: Vec::new() }
+    }
+
+    /// The place of a stored column among those that are delivered.
+    fn deliver(&mut self, stored: usize) -> usize {
+        self.projection.iter().position(|&known| known == stored).unwrap_or_else(|| {
+            self.projection.push(stored);
+            self.projection.len() - 1
+        })
+    }
+
+    /// An expression over the stored columns as one over those that are delivered.
+    fn over_delivered(&mut self, expr: Expr) -> Expr {
+        expr.map_columns(&mut |stored| self.deliver(stored))
+    }
+
+    fn types(&self) -> Vec<DataType> {
+        self.projection.iter().map(|&at| self.schema.field(at).data_type().clone()).collect()
+    }
+
+    /// How event time follows from the rows; columns that only this needs come last and do not leave.
+    fn event_time(&mut self, event_time: &EventTime, stored: &StoredColumns<'_>) -> EventTimeSpec {
+        let delivered = self.projection.len();
+        let time = self.over_delivered(stored.over_stored(Expr::Column(event_time.column)));
+        let watermark = self.over_delivered(stored.over_stored(event_time.watermark.clone()));
+        EventTimeSpec { time, watermark, types: self.types(), delivered }
+    }
+}
+
+/// What comes behind a scan.
+struct Behind {
+    /// The types of the columns that the scan delivers.
+    delivered: Vec<DataType>,
+    /// The columns that the filters and the plan read, each with its value over what the scan delivers; by their
+    /// positions in the table. Empty when the scan delivers the wanted columns as they are.
+    values: Vec<(usize, Expr)>,
+    /// Conjuncts over `values`.
+    filters: Vec<Expr>,
+    /// The wanted columns among `values`.
+    output: Vec<usize>,
+}
+
+impl Behind {
+    fn new(
+        columns: &[usize],
+        filters: Vec<Expr>,
+        stored: &StoredColumns<'_>,
+        scan: &mut Scan,
+    ) -> Self {
+        let mut places: BTreeMap<usize, usize> = BTreeMap::new();
+        let mut values = Vec::new();
+        let read = columns.iter().copied().chain(filters.iter().flat_map(Expr::columns));
+        for column in read {
+            places.entry(column).or_insert_with(|| {
+                let value = scan.over_delivered(stored.over_stored(Expr::Column(column)));
+                values.push((column, value));
+                values.len() - 1
+            });
+        }
+        let filters = filters.into_iter().map(|filter| filter.map_columns(&mut |at| places[&at]));
+        Behind {
+            delivered: scan.types(),
+            filters: filters.collect(),
+            output: columns.iter().map(|at| places[at]).collect(),
+            values,
+        }
+    }
+
+    fn operators(self, schema: &Schema) -> Vec<OperatorSpec> {
+        let Behind { delivered, values, filters, output } = self;
+        let mut operators = Vec::new();
+        let as_delivered = values.len() == delivered.len()
+            && values.iter().enumerate().all(|(at, (_, value))| *value == Expr::Column(at));
+        let types: Vec<DataType> =
+            values.iter().map(|(column, _)| schema.field(*column).data_type().clone()).collect();
+        if !as_delivered {
+            let exprs = values.into_iter().map(|(_, value)| value).collect();
+            operators.push(OperatorSpec::Project(ProjectSpec { input: delivered, exprs }));
+        }
+        let all = filters.into_iter().reduce(|left, right| Expr::Binary {
+            op: BinaryOperator::And,
+            left: Box::new(left),
+            right: Box::new(right),
+        });
+        let in_order =
+            output.len() == types.len() && output.iter().enumerate().all(|(at, &o)| at == o);
+        match all {
+            Some(predicate) => {
+                operators.push(OperatorSpec::Filter(FilterSpec {
+                    input: types,
+                    predicate,
+                    output,
+                }));
+            }
+            None if in_order => {}
+            None => {
+                let exprs = output.into_iter().map(Expr::Column).collect();
+                operators.push(OperatorSpec::Project(ProjectSpec { input: types, exprs }));
+            }
+        }
+        operators
+    }
+}
