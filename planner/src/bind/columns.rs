@@ -46,6 +46,7 @@ pub(super) fn columns(
     declared: &TableColumns,
 ) -> Result<Columns> {
     let order = Order::new(defs, declared)?;
+    refuse_without_stored(defs, declared)?;
     let (keys, defaults) = column_options(binder, defs)?;
     let schema = ours(binder.sql().build_schema(defs.to_vec()))
         .map_err(|e| e.with_span(defs.first().and_then(|def| span_of(def.name.span))))?;
@@ -58,12 +59,6 @@ pub(super) fn columns(
         Ok((order.of(&normalized(&column.name)), bound))
     });
     let computed = computed.collect::<Result<Vec<_>>>()?;
-    if defs.is_empty() && (!computed.is_empty() || declared.watermark.is_some()) {
-        let error = PlannerError::invalid("computed columns and watermarks need declared columns");
-        let first = declared.computed.first().map(|column| column.name.span);
-        let first = first.or(declared.watermark.as_ref().map(|watermark| watermark.column.span));
-        return Err(error.with_span(first.and_then(span_of)));
-    }
     let schema = order.schema(&stored, &computed);
     let watermark = declared.watermark.as_ref().map(|watermark| {
         let (column, expr) = source.watermark(watermark, &computed, &schema)?;
@@ -81,6 +76,20 @@ pub(super) fn columns(
         schema,
         defaults,
     })
+}
+
+/// Columns that are found out by looking at files are not known when expressions are bound.
+fn refuse_without_stored(defs: &[ColumnDef], declared: &TableColumns) -> Result<()> {
+    let computed = declared.computed.first().map(|column| column.name.span);
+    let watermark = declared.watermark.as_ref().map(|watermark| watermark.column.span);
+    match computed.or(watermark) {
+        Some(first) if defs.is_empty() => {
+            let error =
+                PlannerError::invalid("computed columns and watermarks need declared columns");
+            Err(error.with_span(span_of(first)))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Where the columns stand, those of the parser and the others.
