@@ -27,7 +27,6 @@ use datafusion_optimizer::optimize_unions::OptimizeUnions;
 use datafusion_optimizer::propagate_empty_relation::PropagateEmptyRelation;
 use datafusion_optimizer::push_down_limit::PushDownLimit;
 use datafusion_optimizer::scalar_subquery_to_join::ScalarSubqueryToJoin;
-use datafusion_optimizer::simplify_expressions::SimplifyExpressions;
 use datafusion_optimizer::unions_to_filter::UnionsToFilter;
 use datafusion_optimizer::{Analyzer, Optimizer, OptimizerConfig, OptimizerContext, OptimizerRule};
 
@@ -36,6 +35,7 @@ use super::dates::DateComparisons;
 use super::decimals::DecimalCoercion;
 use super::dependencies::{SoundDependencies, SoundDistinct};
 use super::filters::PushFilters;
+use super::in_lists::SoundSimplification;
 use super::join_keys::{self, JoinKeys};
 use super::scan_names::ScanNames;
 use super::shared::SharedPlans;
@@ -108,7 +108,7 @@ fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     vec![
         Arc::new(OptimizeUnions::new()),
         Arc::new(UnionsToFilter::new()),
-        Arc::new(SimplifyExpressions::new()),
+        Arc::new(SoundSimplification::default()),
         Arc::new(DateComparisons),
         Arc::new(SoundDistinct::default()),
         Arc::new(SoundDependencies),
