@@ -12,7 +12,8 @@ use datafusion_common::{Constraint, Constraints, DFSchema};
 use datafusion_expr::Expr;
 use datafusion_sql::planner::PlannerContext;
 use datafusion_sql::sqlparser::ast::{
-    self, ColumnDef, ColumnOption, ConstraintCharacteristics, Ident, IndexColumn, TableConstraint,
+    self, CastKind, ColumnDef, ColumnOption, ConstraintCharacteristics, Ident, IndexColumn,
+    TableConstraint,
 };
 
 use super::computed::Stored;
@@ -21,7 +22,7 @@ use super::provider::Binder;
 use super::statements::ours;
 use crate::catalog::TableName;
 use crate::error::{PlannerError, Result};
-use crate::parse::{TableColumns, span_of};
+use crate::parse::{ComputedAst, TableColumns, span_of};
 use crate::statement::{ComputedColumn, MetadataColumn, Watermark};
 
 /// Columns as declared.
@@ -45,6 +46,7 @@ pub(super) fn columns(
     constraints: &[TableConstraint],
     declared: &TableColumns,
 ) -> Result<Columns> {
+    let (defs, declared) = &with_generated(defs, declared)?;
     let order = Order::new(defs, declared)?;
     refuse_without_stored(defs, declared)?;
     let (keys, defaults) = column_options(binder, defs)?;
@@ -56,6 +58,12 @@ pub(super) fn columns(
     let source = Stored::new(binder, table, &stored)?;
     let computed = declared.computed.iter().map(|column| {
         let bound = source.computed(column, &declared.computed)?;
+        if column.is_generated && bound.0.is_volatile() {
+            let message = format!("the generated column {} is volatile", normalized(&column.name));
+            let hint = "a column without a type, c AS expression, may be".to_string();
+            let error = PlannerError::invalid(message).with_hint(hint);
+            return Err(error.with_span(span_of(column.name.span)));
+        }
         Ok((order.of(&normalized(&column.name)), bound))
     });
     let computed = computed.collect::<Result<Vec<_>>>()?;
@@ -76,6 +84,47 @@ pub(super) fn columns(
         schema,
         defaults,
     })
+}
+
+/// The stored columns, and the others with those that the parser reads: `name type GENERATED ALWAYS AS (expr)`.
+fn with_generated(
+    defs: &[ColumnDef],
+    declared: &TableColumns,
+) -> Result<(Vec<ColumnDef>, TableColumns)> {
+    let (mut stored, mut declared) = (Vec::new(), declared.clone());
+    for def in defs {
+        let expr = def.options.iter().find_map(|option| match &option.option {
+            ColumnOption::Generated { generation_expr: Some(expr), .. } => Some(expr),
+            _ => None,
+        });
+        let Some(expr) = expr else {
+            stored.push(def.clone());
+            continue;
+        };
+        let other = def.options.iter().map(|option| &option.option).find(|option| {
+            !matches!(
+                option,
+                ColumnOption::Generated { .. } | ColumnOption::Null | ColumnOption::Comment(_)
+            )
+        });
+        if let Some(other) = other {
+            let error = PlannerError::not_supported(format!("{other} on a generated column"));
+            return Err(error.with_span(span_of(def.name.span)));
+        }
+        let cast = ast::Expr::Cast {
+            kind: CastKind::Cast,
+            expr: Box::new(expr.clone()),
+            data_type: def.data_type.clone(),
+            array: false,
+            format: None,
+        };
+        declared.computed.push(ComputedAst {
+            name: def.name.clone(),
+            expr: cast,
+            is_generated: true,
+        });
+    }
+    Ok((stored, declared))
 }
 
 /// Columns that are found out by looking at files are not known when expressions are bound.

@@ -28,6 +28,8 @@ pub(crate) struct TableColumns {
 pub(crate) struct ComputedAst {
     pub(crate) name: Ident,
     pub(crate) expr: Expr,
+    /// It is written with a type, `GENERATED ALWAYS AS (expr)`; the cast is part of the expression.
+    pub(crate) is_generated: bool,
 }
 
 /// `name type METADATA [FROM 'key'] [VIRTUAL]`; the type is with the other columns.
@@ -110,7 +112,7 @@ impl Script<'_> {
             Kind::Computed => {
                 let name = self.column_name()?;
                 let expr = self.expression_after_as()?;
-                columns.computed.push(ComputedAst { name, expr });
+                columns.computed.push(ComputedAst { name, expr, is_generated: false });
             }
             Kind::Metadata => {
                 let name = self.column_name()?;

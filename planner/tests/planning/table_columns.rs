@@ -214,3 +214,26 @@ fn computed_columns_are_checked() {
     );
     assert!(memory("a INT, b AS random()").computed[0].expr.is_volatile());
 }
+
+#[test]
+fn generated_columns_are_computed_and_cast() {
+    let table = memory(
+        "a INT, b BIGINT GENERATED ALWAYS AS (a + 1) STORED, c VARCHAR AS (a) VIRTUAL COMMENT 'x'",
+    );
+    let types: Vec<String> =
+        table.schema.fields().iter().map(|f| f.data_type().to_string()).collect();
+    assert_eq!(types, ["Int32", "Int64", "Utf8View"]);
+    let computed: Vec<usize> = table.computed.iter().map(|column| column.column).collect();
+    assert_eq!(computed, [1, 2]);
+    assert_eq!(
+        parts("CREATE TABLE x (a INT, b DOUBLE GENERATED ALWAYS AS (random()) STORED)").0,
+        "the generated column b is volatile"
+    );
+    assert_eq!(
+        parts("CREATE TABLE x (a INT, b INT GENERATED ALWAYS AS (a) STORED NOT NULL)").0,
+        "NOT NULL on a generated column is not supported"
+    );
+    assert!(
+        parts("CREATE TABLE x (a INT GENERATED ALWAYS AS IDENTITY)").0.contains("not supported")
+    );
+}
