@@ -92,7 +92,7 @@ impl Context<'_> {
         let binder = self.binder();
         let plan = binder.bind(binder.prepare(query, self.parameters)?)?;
         let columns: Vec<usize> = assigned.iter().map(|(at, _)| *at).collect();
-        let plan = ours(merged(plan, &target, &columns))?;
+        let plan = ours(merged(binder.coerced(plan)?, &target, &columns))?;
         let Target { table, source, .. } = target;
         let input = binder.finish(plan)?;
         Ok(Statement::Modify(Modify { table, source, kind: Modification::Update, input }))

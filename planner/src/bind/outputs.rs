@@ -204,6 +204,11 @@ fn is_computed(item: &SelectItem) -> bool {
     }
 }
 
+/// Whether a query is a set operation, which is marked by a query around it.
+fn is_operation(query: &Query) -> bool {
+    matches!(*query.body, SetExpr::SetOperation { .. })
+}
+
 struct Rename {
     depth: usize,
     renamed: Renamed,
@@ -212,13 +217,13 @@ struct Rename {
 impl VisitorMut for Rename {
     type Break = std::convert::Infallible;
 
-    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<Self::Break> {
-        self.depth += 1;
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Self::Break> {
+        self.depth += usize::from(!is_operation(query));
         ControlFlow::Continue(())
     }
 
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<Self::Break> {
-        self.depth -= 1;
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<Self::Break> {
+        self.depth -= usize::from(!is_operation(query));
         ControlFlow::Continue(())
     }
 

@@ -189,6 +189,7 @@ impl<'a> Binder<'a> {
                     return self.scan(&table);
                 }
                 let plan = self.bind(self.prepare(query.as_ref().clone(), &[])?)?;
+                let plan = self.coerced(plan)?;
                 let names = match view.columns.as_slice() {
                     [] => names(&query, plan.schema()),
                     columns => columns.to_vec(),

@@ -1,5 +1,5 @@
 //! Relations in FROM that the library does not plan as we want them: quoted paths, windowing table functions, CTEs
-//! marked for sharing, and set operations marked as counting.
+//! marked for sharing, and set operations.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use datafusion_sql::sqlparser::ast::{Ident, Query, TableAlias, TableFactor};
 
 use super::names::{as_path, span_of_name};
 use super::provider::path_reference;
-use super::set_operations::{counted, is_counted, sides};
+use super::set_operations::{Operation, is_operation};
 use super::sharing::{SharedRegistry, Sharing};
 use super::translate::{carry, translate};
 use crate::windows::WindowFunction;
@@ -79,12 +79,11 @@ impl RelationPlanner for Relations {
                 let plan = function.plan(name, args, context)?;
                 Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, alias.clone()))))
             }
-            TableFactor::Derived { subquery, alias: Some(alias), .. } if is_counted(&alias) => {
-                let Some((left, right, intersect)) = sides(*subquery) else {
+            TableFactor::Derived { subquery, alias: Some(alias), .. } if is_operation(&alias) => {
+                let Some(operation) = Operation::of(*subquery) else {
                     return datafusion_common::internal_err!("no set operation is marked as one");
                 };
-                let (left, right) = (context.plan(left)?, context.plan(right)?);
-                let plan = counted(left, right, intersect)?;
+                let plan = operation.plan(|operand| context.plan(operand))?;
                 Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, None))))
             }
             TableFactor::Derived { lateral, subquery, alias: Some(alias), sample } => {

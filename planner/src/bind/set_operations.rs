@@ -1,99 +1,221 @@
-//! INTERSECT ALL and EXCEPT ALL, which count: a row that is there `m` times on the left and `n` times on the right comes
-//! out `min(m, n)` or `max(m - n, 0)` times.
+//! UNION, INTERSECT and EXCEPT.
 //!
-//! The library makes plain semi and anti joins of both. Here equal rows are numbered on each side, so that no two rows
-//! of a side are equal any more, and the numbers are compared with the columns. The syntax tree marks the operations by
-//! the alias of a derived table, which `relation` recognises and has planned by [`counted`].
+//! The library binds them with the types of their first operand and finds the types of all in the analysis, when much
+//! above has been bound to the others already. Here the operands are brought to common types first. The syntax tree
+//! marks the operations by the alias of a derived table, which `relation` recognises and has planned as [`Operation`];
+//! only the UNION of a recursive query is left to the library, which takes the types of its first operand.
+//!
+//! INTERSECT ALL and EXCEPT ALL count: a row that is there `m` times on the left and `n` times on the right comes out
+//! `min(m, n)` or `max(m - n, 0)` times. The library makes plain semi and anti joins of both. Here equal rows are numbered
+//! on each side, so that no two rows of a side are equal any more, and the numbers are compared with the columns.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
-use datafusion_common::{Column, Result};
+use datafusion_common::{Column, Result, ScalarValue};
 use datafusion_expr::expr::{WindowFunction, WindowFunctionDefinition};
-use datafusion_expr::{Expr, ExprFunctionExt, LogicalPlan, LogicalPlanBuilder};
+use datafusion_expr::{Expr, ExprFunctionExt, LogicalPlan, LogicalPlanBuilder, lit};
 use datafusion_functions_window::row_number::row_number_udwf;
 use datafusion_sql::sqlparser::ast::{
-    Ident, Query, SetExpr, SetOperator, SetQuantifier, TableAlias, TableFactor, Values, VisitMut,
-    VisitorMut,
+    Ident, Query, SetExpr, SetOperator, SetQuantifier, Spanned, TableAlias, TableFactor, Values,
+    VisitMut, VisitorMut,
 };
 
 use super::cte::{query_of, select_all};
 use super::outputs::hidden_name;
+use super::translate::carry;
+use crate::error::PlannerError;
+use crate::parse::span_of;
+use crate::rewrite::together;
 
-/// The alias of a derived table that is a set operation which counts; no user can mean it.
-const COUNTED: &str = "\u{1}counted";
+/// The alias of a derived table that is a set operation; no user can mean it.
+const OPERATION: &str = "\u{1}operation";
 
-/// Marks all INTERSECT ALL and EXCEPT ALL of a tree.
-pub(super) fn mark_counted<T: VisitMut>(tree: &mut T) {
-    let ControlFlow::Continue(()) = tree.visit(&mut Mark);
+/// Marks the set operations of a tree.
+pub(super) fn mark_operations<T: VisitMut>(tree: &mut T) {
+    let ControlFlow::Continue(()) = tree.visit(&mut Mark::default());
 }
 
-/// Whether an alias marks a set operation that counts.
-pub(super) fn is_counted(alias: &TableAlias) -> bool {
-    alias.name.value == COUNTED
+/// Whether an alias marks a set operation.
+pub(super) fn is_operation(alias: &TableAlias) -> bool {
+    alias.name.value == OPERATION
 }
 
-struct Mark;
+/// Queries that are being visited, each with whether it is recursive.
+#[derive(Default)]
+struct Mark {
+    recursive: Vec<bool>,
+    /// The next query is the body of a recursive CTE, which has a WITH of its own.
+    body_next: bool,
+}
 
 impl VisitorMut for Mark {
     type Break = std::convert::Infallible;
 
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Self::Break> {
+        self.recursive.push(self.body_next);
+        self.body_next = query.with.as_ref().is_some_and(|with| with.recursive);
+        ControlFlow::Continue(())
+    }
+
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<Self::Break> {
-        mark_body(&mut query.body);
+        match (self.recursive.pop(), query.body.as_mut()) {
+            (Some(true), SetExpr::SetOperation { op: SetOperator::Union, left, right, .. }) => {
+                mark_body(left);
+                mark_body(right);
+            }
+            (_, body) => mark_body(body),
+        }
         ControlFlow::Continue(())
     }
 }
 
 fn mark_body(body: &mut SetExpr) {
     let SetExpr::SetOperation { op, set_quantifier, left, right } = body else { return };
-    mark_body(left);
-    mark_body(right);
-    if *op == SetOperator::Union || *set_quantifier != SetQuantifier::All {
-        return;
-    }
+    mark_operand(left, *op, *set_quantifier);
+    mark_operand(right, *op, *set_quantifier);
     let nothing =
         SetExpr::Values(Values { explicit_row: false, value_keyword: false, rows: vec![] });
     let operation = std::mem::replace(body, nothing);
     let alias = TableAlias {
         explicit: true,
-        name: Ident::with_quote('"', COUNTED),
+        name: Ident::with_quote('"', OPERATION),
         columns: Vec::new(),
         at: None,
     };
-    let counted = select_all(TableFactor::Derived {
+    let marked = select_all(TableFactor::Derived {
         lateral: false,
         subquery: Box::new(query_of(operation)),
         alias: Some(alias),
         sample: None,
     });
-    *body = *counted.body;
+    *body = *marked.body;
 }
 
-/// The two sides of a set operation as derived tables, and whether it is INTERSECT.
-pub(super) fn sides(query: Query) -> Option<(TableFactor, TableFactor, bool)> {
-    let SetExpr::SetOperation { op, left, right, .. } = *query.body else { return None };
-    let derived = |body: SetExpr| TableFactor::Derived {
-        lateral: false,
-        subquery: Box::new(query_of(body)),
-        alias: None,
-        sample: None,
-    };
-    Some((derived(*left), derived(*right), op == SetOperator::Intersect))
+fn mark_operand(operand: &mut SetExpr, op: SetOperator, quantifier: SetQuantifier) {
+    match operand {
+        SetExpr::SetOperation { op: inner, set_quantifier: inner_quantifier, left, right }
+            if is_part((op, quantifier), (*inner, *inner_quantifier)) =>
+        {
+            mark_operand(left, *inner, *inner_quantifier);
+            mark_operand(right, *inner, *inner_quantifier);
+        }
+        other => mark_body(other),
+    }
+}
+
+/// Whether an operation's operands can be those of the operation that it is an operand of.
+fn is_part(outer: (SetOperator, SetQuantifier), inner: (SetOperator, SetQuantifier)) -> bool {
+    use SetQuantifier as Q;
+    let unions = (outer.0, inner.0) == (SetOperator::Union, SetOperator::Union);
+    let by_position = |q| matches!(q, Q::All | Q::Distinct | Q::None);
+    let keeps = outer.1 != Q::All || inner.1 == Q::All;
+    unions && by_position(outer.1) && by_position(inner.1) && keeps
+}
+
+/// A set operation, and what it is done with.
+pub(super) struct Operation {
+    op: SetOperator,
+    quantifier: SetQuantifier,
+    /// Two, or more of a UNION.
+    operands: Vec<TableFactor>,
+}
+
+impl Operation {
+    /// The operation that a query's body is.
+    pub(super) fn of(query: Query) -> Option<Self> {
+        let SetExpr::SetOperation { op, set_quantifier, left, right } = *query.body else {
+            return None;
+        };
+        let mut operation = Operation { op, quantifier: set_quantifier, operands: Vec::new() };
+        operation.add(*left, set_quantifier);
+        operation.add(*right, set_quantifier);
+        Some(operation)
+    }
+
+    fn add(&mut self, operand: SetExpr, quantifier: SetQuantifier) {
+        match operand {
+            SetExpr::SetOperation { op, set_quantifier, left, right }
+                if is_part((self.op, quantifier), (op, set_quantifier)) =>
+            {
+                self.add(*left, set_quantifier);
+                self.add(*right, set_quantifier);
+            }
+            other => self.operands.push(TableFactor::Derived {
+                lateral: false,
+                subquery: Box::new(query_of(other)),
+                alias: None,
+                sample: None,
+            }),
+        }
+    }
+
+    /// The operation's rows, in the types that its operands have in common.
+    pub(super) fn plan(
+        self,
+        mut plan: impl FnMut(TableFactor) -> Result<LogicalPlan>,
+    ) -> Result<LogicalPlan> {
+        use SetQuantifier as Q;
+        let spans: Vec<_> = self.operands.iter().map(|operand| span_of(operand.span())).collect();
+        let plans = self.operands.into_iter().map(&mut plan);
+        let mut plans = plans.collect::<Result<Vec<_>>>()?;
+        if matches!(self.quantifier, Q::ByName | Q::AllByName | Q::DistinctByName) {
+            plans = by_name(plans)?;
+        }
+        let columns = plans.first().map_or(0, |first| first.schema().fields().len());
+        for (plan, span) in plans.iter().zip(spans) {
+            let others = plan.schema().fields().len();
+            if others != columns {
+                let message =
+                    format!("one side of {} has {columns} columns, the other {others}", self.op);
+                return Err(carry(PlannerError::invalid(message).with_span(span)));
+            }
+        }
+        let union = together(plans)?;
+        let all = matches!(self.quantifier, Q::All | Q::AllByName);
+        if self.op == SetOperator::Union {
+            let union = LogicalPlanBuilder::from(LogicalPlan::Union(union));
+            return if all { union.build() } else { union.distinct()?.build() };
+        }
+        let intersect = self.op == SetOperator::Intersect;
+        let mut sides = union.inputs.into_iter().map(Arc::unwrap_or_clone);
+        let (Some(left), Some(right)) = (sides.next(), sides.next()) else {
+            return datafusion_common::internal_err!("{} has two sides", self.op);
+        };
+        match (all, intersect) {
+            (true, _) => counted(left, right, intersect),
+            (false, true) => LogicalPlanBuilder::intersect(left, right, false),
+            (false, false) => LogicalPlanBuilder::except(left, right, false),
+        }
+    }
+}
+
+/// The operands with the columns of all, which are NULL where an operand has none of that name.
+fn by_name(plans: Vec<LogicalPlan>) -> Result<Vec<LogicalPlan>> {
+    let mut names: Vec<String> = Vec::new();
+    for field in plans.iter().flat_map(|plan| plan.schema().fields()) {
+        if !names.contains(field.name()) {
+            names.push(field.name().clone());
+        }
+    }
+    let plans = plans.into_iter().map(|plan| {
+        let columns = names.iter().map(|name| {
+            let known = plan.schema().has_column_with_unqualified_name(name);
+            match known {
+                true => Expr::Column(Column::from_name(name)).alias(name),
+                false => lit(ScalarValue::Null).alias(name),
+            }
+        });
+        let columns: Vec<Expr> = columns.collect();
+        LogicalPlanBuilder::from(plan).project(columns)?.build()
+    });
+    plans.collect()
 }
 
 /// The plan of INTERSECT ALL or EXCEPT ALL.
-pub(super) fn counted(
-    left: LogicalPlan,
-    right: LogicalPlan,
-    intersect: bool,
-) -> Result<LogicalPlan> {
-    let (columns, others) = (left.schema().fields().len(), right.schema().fields().len());
-    if columns != others {
-        let name = if intersect { "INTERSECT" } else { "EXCEPT" };
-        return datafusion_common::plan_err!(
-            "the left side of {name} has {columns} columns, the right side {others}"
-        );
-    }
+fn counted(left: LogicalPlan, right: LogicalPlan, intersect: bool) -> Result<LogicalPlan> {
+    let columns = left.schema().fields().len();
     let mut seen = HashSet::new();
     let names = left.schema().fields().iter().enumerate().map(|(at, field)| {
         let name = field.name().clone();

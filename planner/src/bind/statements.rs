@@ -22,7 +22,7 @@ use super::quotients::divide_to_null;
 use super::refuse::refuse;
 use super::relation_hints;
 use super::row_in::compare_rows;
-use super::set_operations::mark_counted;
+use super::set_operations::mark_operations;
 use super::sources::ViewSource;
 use super::sql_function::expand;
 use super::text_casts::rewrite_values;
@@ -85,14 +85,24 @@ impl Binder<'_> {
         compare_rows(&mut tree);
         resolve_using(&mut tree)?;
         resolve_ctes(&mut tree, self.planner.options.share_ctes)?;
-        mark_counted(&mut tree);
+        mark_operations(&mut tree);
         Ok(tree)
     }
 
+    /// Analyses and rewrites a bound plan with all plans it shares.
+    pub(super) fn finish(&self, plan: LogicalPlan) -> Result<QueryPlan> {
+        finish_query(&self.rewriter, plan)
+    }
+
+    /// The plan with the types that its columns end up with.
+    pub(super) fn coerced(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
+        self.rewriter.coerce(plan).map_err(translate)
+    }
+
     /// The same for rows that go into a table: its columns come first, in its types. The library casts by the types it
-    /// binds a union with, which are those of its first branch.
+    /// binds with, which a CASE may not keep.
     pub(super) fn finish_into(&self, plan: LogicalPlan, table: &Schema) -> Result<QueryPlan> {
-        let plan = self.rewriter.analyze(plan).map_err(translate)?;
+        let plan = self.coerced(plan)?;
         let fields = plan.schema().fields();
         let fits = fields.iter().zip(table.fields()).all(|(f, t)| f.data_type() == t.data_type());
         if fits || fields.len() < table.fields().len() {
@@ -111,11 +121,6 @@ impl Binder<'_> {
         let columns = columns.collect::<datafusion_common::Result<Vec<_>>>().map_err(translate)?;
         let cast = LogicalPlanBuilder::from(plan).project(columns).and_then(|b| b.build());
         self.finish(cast.map_err(translate)?)
-    }
-
-    /// Analyses and rewrites a bound plan with all plans it shares.
-    pub(super) fn finish(&self, plan: LogicalPlan) -> Result<QueryPlan> {
-        finish_query(&self.rewriter, plan)
     }
 }
 

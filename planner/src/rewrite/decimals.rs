@@ -5,43 +5,25 @@
 //!    library would make a DECIMAL(30, 15) of the double, which most doubles do not fit.
 //! 3. Unless the doubles are constants, whose text is an exact decimal: then they become that.
 //!
-//! Invariant: runs before the library coerces types, which finds nothing of this left to decide. Sums, differences and
+//! Invariant: comes before the library's coercion, which finds nothing of this left to decide. Sums, differences and
 //! products of decimals are the library's: they stay decimals.
 
-use std::sync::Arc;
-
 use arrow::datatypes::DataType;
-use datafusion_common::config::ConfigOptions;
 use datafusion_common::tree_node::Transformed;
-use datafusion_common::{Column, DFSchema, DFSchemaRef, Result};
+use datafusion_common::{DFSchema, Result};
 use datafusion_expr::expr::{Between, Case, InList, InSubquery, ScalarFunction, SetComparison};
 use datafusion_expr::expr_schema::cast_subquery;
 use datafusion_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion_expr::{
-    BinaryExpr, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Operator, Subquery,
-    Union, cast,
+    BinaryExpr, Expr, ExprSchemable, Join, LogicalPlan, Operator, Subquery, cast,
 };
-use datafusion_optimizer::AnalyzerRule;
 use datafusion_sql::sqlparser::ast::BinaryOperator;
 
 use super::dates;
 use super::exact_constants::Exact;
 use super::frames;
 use super::typed::rewrite_expressions;
-
-/// The rule for whole plans.
-#[derive(Debug)]
-pub(super) struct DecimalCoercion;
-
-impl AnalyzerRule for DecimalCoercion {
-    fn name(&self) -> &str {
-        "decimal_coercion"
-    }
-
-    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        Ok(plan.transform_up_with_subqueries(coerce_node)?.data)
-    }
-}
+use super::unions;
 
 /// The rule for quotients while SQL is bound, so that all that is bound later sees their type.
 #[derive(Debug)]
@@ -66,18 +48,19 @@ impl ExprPlanner for QuotientPlanner {
     }
 }
 
-fn coerce_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+/// Coerces one node, whose inputs have been coerced.
+pub(super) fn coerce(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let plan = match plan {
-        LogicalPlan::Union(union) => return coerce_union(union),
+        LogicalPlan::Union(union) => return unions::coerce(union),
         LogicalPlan::Join(join) => coerce_keys(join)?,
         other => Transformed::no(other),
     };
     // Types below may have changed even where no expression of this node has.
-    plan.transform_data(|plan| rewrite_expressions(plan, coerce))?
+    plan.transform_data(|plan| rewrite_expressions(plan, coerce_expr))?
         .map_data(LogicalPlan::recompute_schema)
 }
 
-fn coerce(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+fn coerce_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     match expr {
         Expr::BinaryExpr(binary) => coerce_binary(binary, schema),
         Expr::Between(Between { expr, negated, low, high }) => {
@@ -157,11 +140,11 @@ fn coerce_case(case: Case, schema: &DFSchema) -> Result<Transformed<Expr>> {
     Ok(Transformed::new_transformed(case, changed))
 }
 
-fn is_float(data_type: &DataType) -> bool {
+pub(super) fn is_float(data_type: &DataType) -> bool {
     data_type.is_floating()
 }
 
-fn double(expr: Expr) -> Expr {
+pub(super) fn double(expr: Expr) -> Expr {
     cast(expr, DataType::Float64)
 }
 
@@ -242,53 +225,4 @@ fn coerce_keys(mut join: Join) -> Result<Transformed<LogicalPlan>> {
         changed = true;
     }
     Ok(Transformed::new_transformed(LogicalPlan::Join(join), changed))
-}
-
-/// Makes doubles of the decimals in a UNION's columns that are doubles in some input.
-fn coerce_union(union: Union) -> Result<Transformed<LogicalPlan>> {
-    let columns = union.schema.fields().len();
-    let any = |at: usize, is: fn(&DataType) -> bool| {
-        let mut types = union.inputs.iter().filter_map(|i| i.schema().fields().get(at));
-        types.any(|field| is(field.data_type()))
-    };
-    let mixed: Vec<usize> =
-        (0..columns).filter(|&at| any(at, is_float) && any(at, DataType::is_decimal)).collect();
-    let unchanged = mixed.is_empty();
-    let inputs = union.inputs.into_iter().map(|input| with_doubles(input, &mixed));
-    let inputs = inputs.collect::<Result<Vec<_>>>()?;
-    let schema = with_types_of(&union.schema, inputs.first())?;
-    let union = LogicalPlan::Union(Union { inputs, schema });
-    Ok(Transformed::new_transformed(union, !unchanged))
-}
-
-/// A UNION's schema with the types of its first input: it has those of the inputs as they were bound, from which the
-/// library goes on to coerce.
-fn with_types_of(schema: &DFSchemaRef, input: Option<&Arc<LogicalPlan>>) -> Result<DFSchemaRef> {
-    let Some(input) = input.filter(|i| i.schema().fields().len() == schema.fields().len()) else {
-        return Ok(Arc::clone(schema));
-    };
-    let fields = schema.iter().zip(input.schema().fields()).map(|((qualifier, field), first)| {
-        let field = field.as_ref().clone().with_data_type(first.data_type().clone());
-        (qualifier.cloned(), Arc::new(field))
-    });
-    let metadata = schema.metadata().clone();
-    Ok(Arc::new(DFSchema::new_with_metadata(fields.collect(), metadata)?))
-}
-
-/// The plan with doubles in the given columns where they are decimals.
-fn with_doubles(input: Arc<LogicalPlan>, columns: &[usize]) -> Result<Arc<LogicalPlan>> {
-    let decimal = |at: &usize| input.schema().field(*at).data_type().is_decimal();
-    if !columns.iter().any(decimal) {
-        return Ok(input);
-    }
-    let exprs = (0..input.schema().fields().len()).map(|at| {
-        let (qualifier, field) = input.schema().qualified_field(at);
-        let column = Expr::Column(Column::from((qualifier, field)));
-        if columns.contains(&at) && decimal(&at) {
-            return double(column).alias_qualified(qualifier.cloned(), field.name());
-        }
-        column
-    });
-    let exprs: Vec<Expr> = exprs.collect();
-    Ok(Arc::new(LogicalPlanBuilder::from(input).project(exprs)?.build()?))
 }

@@ -1,5 +1,6 @@
 //! Bound plan → analysed and rewritten plan, shared plans included.
 
+mod coercion;
 mod common_subplans;
 mod conversions;
 mod dates;
@@ -18,10 +19,12 @@ mod shared;
 mod shield;
 mod subquery_values;
 mod typed;
+mod unions;
 mod unnesting;
 
 pub(crate) use dates::{MIDNIGHT, is_date};
 pub(crate) use decimals::QuotientPlanner;
 pub(crate) use rules::Rewriter;
 pub(crate) use shared::finish_query;
+pub(crate) use unions::together;
 pub(crate) use unnesting::single_value;

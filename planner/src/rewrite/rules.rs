@@ -12,6 +12,7 @@ use datafusion_common::alias::AliasGenerator;
 use datafusion_common::config::ConfigOptions;
 use datafusion_expr::LogicalPlan;
 use datafusion_expr::registry::FunctionRegistry;
+use datafusion_optimizer::analyzer::resolve_grouping_function::ResolveGroupingFunction;
 use datafusion_optimizer::common_subexpr_eliminate::CommonSubexprEliminate;
 use datafusion_optimizer::decorrelate_lateral_join::DecorrelateLateralJoin;
 use datafusion_optimizer::decorrelate_predicate_subquery::DecorrelatePredicateSubquery;
@@ -30,9 +31,9 @@ use datafusion_optimizer::scalar_subquery_to_join::ScalarSubqueryToJoin;
 use datafusion_optimizer::unions_to_filter::UnionsToFilter;
 use datafusion_optimizer::{Analyzer, Optimizer, OptimizerConfig, OptimizerContext, OptimizerRule};
 
+use super::coercion::{self, Coercion};
 use super::conversions::Conversions;
 use super::dates::DateComparisons;
-use super::decimals::DecimalCoercion;
 use super::dependencies::{SoundDependencies, SoundDistinct};
 use super::filters::PushFilters;
 use super::in_lists::SoundSimplification;
@@ -80,6 +81,11 @@ impl Rewriter {
         self.config.query_execution_start_time()
     }
 
+    /// The plan with the types that it ends up with, for those who have to know them before the rest of the analysis.
+    pub(crate) fn coerce(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
+        coercion::coerce(plan)
+    }
+
     /// Coerces types and checks the plan.
     pub(crate) fn analyze(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
         let plan = self.scans.tell_apart(plan)?;
@@ -94,14 +100,14 @@ impl Rewriter {
     }
 }
 
-/// The library's analysis, after our rules for decimals, which leave it no choice of types there; and then what it would
-/// refuse of subqueries.
+/// Types first, then what goes by them, and then what the library would refuse of subqueries.
 fn analyzer(shared: &SharedPlans) -> Analyzer {
-    let mut analyzer = Analyzer::new();
-    analyzer.rules.insert(0, Arc::new(DecimalCoercion));
-    analyzer.rules.push(Arc::new(Conversions));
-    analyzer.rules.push(Arc::new(Unnesting::new(shared.clone())));
-    analyzer
+    Analyzer::with_rules(vec![
+        Arc::new(ResolveGroupingFunction::new()),
+        Arc::new(Coercion),
+        Arc::new(Conversions),
+        Arc::new(Unnesting::new(shared.clone())),
+    ])
 }
 
 fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {

@@ -33,13 +33,12 @@ use datafusion_functions_aggregate::expr_fn::{count, first_value};
 use datafusion_optimizer::AnalyzerRule;
 
 use self::domain::{Domain, Pushed, join_same, restored};
-use self::references::{
-    OuterColumn, has_subquery, is_lateral, read_of, reads_outer, subquery_of, with_subquery,
-};
+use self::references::{OuterColumn, read_of, reads_outer};
 use self::shared_rows::Context;
 use self::simple::{Use, always_has_a_row, is_simple};
 use crate::rewrite::shared::SharedPlans;
 
+pub(super) use references::{has_subquery, is_lateral, refreshed, subquery_of, with_subquery};
 pub(crate) use single_value::single_value;
 
 /// See the module. Runs behind all coercions, and before the library checks the shapes of subqueries.

@@ -20,7 +20,7 @@ pub(super) type Replacements = Vec<(Column, Column)>;
 pub(super) type OuterColumn = (FieldRef, Column);
 
 /// The plan of the subquery that an expression is.
-pub(super) fn subquery_of(expr: &Expr) -> Option<&Subquery> {
+pub(in crate::rewrite) fn subquery_of(expr: &Expr) -> Option<&Subquery> {
     match expr {
         Expr::ScalarSubquery(subquery)
         | Expr::Exists(Exists { subquery, .. })
@@ -31,7 +31,7 @@ pub(super) fn subquery_of(expr: &Expr) -> Option<&Subquery> {
 }
 
 /// The same expression with another plan as its subquery.
-pub(super) fn with_subquery(expr: Expr, plan: LogicalPlan) -> Expr {
+pub(in crate::rewrite) fn with_subquery(expr: Expr, plan: LogicalPlan) -> Expr {
     let new = |old: Subquery| subquery(plan, old);
     match expr {
         Expr::ScalarSubquery(old) => Expr::ScalarSubquery(new(old)),
@@ -48,13 +48,18 @@ pub(super) fn with_subquery(expr: Expr, plan: LogicalPlan) -> Expr {
     }
 }
 
+/// The same subquery with its outer columns as it has them now.
+pub(in crate::rewrite) fn refreshed(old: Subquery) -> Subquery {
+    subquery(old.subquery.as_ref().clone(), old)
+}
+
 fn subquery(plan: LogicalPlan, old: Subquery) -> Subquery {
     let columns = free(&plan).into_iter().map(|(f, c)| Expr::OuterReferenceColumn(f, c));
     Subquery { outer_ref_columns: columns.collect(), subquery: Arc::new(plan), spans: old.spans }
 }
 
 /// Whether a join's right side reads rows of its left side, which takes LATERAL.
-pub(super) fn is_lateral(join: &Join) -> bool {
+pub(in crate::rewrite) fn is_lateral(join: &Join) -> bool {
     let marked = join.right.exists(|node| Ok(matches!(node, LogicalPlan::Subquery(_))));
     marked.unwrap_or(false) && !read_of(join.left.schema(), &join.right).is_empty()
 }
@@ -89,7 +94,7 @@ pub(super) fn has_correlated(node: &LogicalPlan) -> bool {
 }
 
 /// Whether an expression has a subquery.
-pub(super) fn has_subquery(expr: &Expr) -> bool {
+pub(in crate::rewrite) fn has_subquery(expr: &Expr) -> bool {
     expr.exists(|e| Ok(subquery_of(e).is_some())).unwrap_or(true)
 }
 
