@@ -16,7 +16,7 @@ use super::interval_literals::rewrite_interval;
 use super::names::{normalized, span_of_name};
 use super::operators::{minus_before_power, rewrite_operator};
 use super::patterns::rewrite_pattern;
-use super::text_casts::rewrite_cast;
+use super::text_casts::{call, rewrite_cast};
 use crate::error::{PlannerError, Result};
 use crate::parse::span_of;
 
@@ -118,6 +118,7 @@ impl VisitorMut for Desugar<'_> {
         rewrite_pattern(expr);
         remainder(expr);
         named_fields(expr);
+        array(expr);
         ControlFlow::Continue(())
     }
 }
@@ -184,15 +185,26 @@ fn remainder(expr: &mut Expr) {
     }
 }
 
-/// `(s).a` → `(s).'a'`: the library reads names of fields only as text.
+/// `(s).a` → `(s).'a'`: the library reads names of fields only as text, but those behind a name, as in `t.l[1]`, where it
+/// looks whether the first is a table.
 fn named_fields(expr: &mut Expr) {
-    let Expr::CompoundFieldAccess { access_chain, .. } = expr else { return };
+    let Expr::CompoundFieldAccess { root, access_chain } = expr else { return };
+    let mut may_be_column = matches!(**root, Expr::Identifier(_));
     for access in access_chain {
+        may_be_column &= matches!(access, AccessExpr::Dot(Expr::Identifier(_)));
         if let AccessExpr::Dot(field) = access
             && let Expr::Identifier(name) = field
+            && !may_be_column
         {
             *field = Expr::value(Value::SingleQuotedString(normalized(name)));
         }
+    }
+}
+
+/// `[a, b]` → `make_array(a, b)`: in the brackets the library knows no columns of outer queries.
+fn array(expr: &mut Expr) {
+    if let Expr::Array(array) = expr {
+        *expr = call("make_array", std::mem::take(&mut array.elem));
     }
 }
 

@@ -24,6 +24,9 @@ use datafusion_optimizer::{OptimizerConfig, OptimizerRule};
 use crate::bind::carry;
 use crate::error::PlannerError;
 
+/// What the value of IN's query is called; no user can mean it.
+const VALUE: &str = "\u{1}value";
+
 /// Rewrites an analysed plan, subqueries included.
 pub(super) fn rewrite(plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<LogicalPlan> {
     let rewritten = plan.transform_up_with_subqueries(|node| match node {
@@ -61,7 +64,7 @@ fn has_subquery(expr: &Expr) -> bool {
 /// Gives the third value to those INs of a filter for which NULL and false differ.
 fn filter_values(filter: Filter) -> Result<Transformed<LogicalPlan>> {
     let Filter { predicate, input, .. } = filter;
-    let mut changed = false;
+    let Transformed { data: predicate, transformed: mut changed, .. } = with_own_name(predicate)?;
     let conjuncts = split_conjunction_owned(predicate).into_iter().map(|conjunct| {
         if null_is_false(&conjunct) || is_plain_negation(&conjunct) {
             return Ok(conjunct);
@@ -73,6 +76,28 @@ fn filter_values(filter: Filter) -> Result<Transformed<LogicalPlan>> {
     let predicate = conjunction(conjuncts).unwrap_or_else(|| lit(true));
     let filter = LogicalPlan::Filter(Filter::try_new(predicate, input)?);
     Ok(if changed { Transformed::yes(filter) } else { Transformed::no(filter) })
+}
+
+/// Gives the value of IN's query a name of its own where a column that it is computed from has the same: the library would
+/// take that for the value, and have it twice.
+fn with_own_name(expr: Expr) -> Result<Transformed<Expr>> {
+    expr.transform_up(|e| match e {
+        Expr::InSubquery(InSubquery { expr, mut subquery, negated }) => {
+            let query = &subquery.subquery;
+            let name = query.schema().field(0).name();
+            let value = query.head_output_expr()?;
+            let is_taken = |column: &&Column| column.relation.is_none() && column.name == *name;
+            let clashes = value.is_some_and(|v| v.column_refs().iter().any(is_taken));
+            if clashes {
+                let column = Expr::Column(Column::from(query.schema().qualified_field(0)));
+                let query = LogicalPlanBuilder::from(Arc::clone(query));
+                subquery.subquery = Arc::new(query.project([column.alias(VALUE)])?.build()?);
+            }
+            let in_query = Expr::InSubquery(InSubquery { expr, subquery, negated });
+            Ok(Transformed::new_transformed(in_query, clashes))
+        }
+        other => Ok(Transformed::no(other)),
+    })
 }
 
 /// Whether every IN of a condition stands where NULL has the same effect as false.
@@ -162,7 +187,7 @@ fn node_values(
     let names = NamePreserver::new(&node);
     let exprs = node.expressions().into_iter().map(|expr| {
         let name = names.save(&expr);
-        Ok(name.restore(three_valued(expr, input.schema())?))
+        Ok(name.restore(three_valued(with_own_name(expr)?.data, input.schema())?))
     });
     let exprs = exprs.collect::<Result<Vec<_>>>()?;
     let mut subqueries: Vec<Expr> = Vec::new();
