@@ -165,6 +165,10 @@ impl Table for DeclaredTable {
         self.stored.sink()
     }
 
+    fn written(&self) -> Result<()> {
+        self.stored.written()
+    }
+
     fn constraints(&self) -> Option<&Constraints> {
         Some(&self.constraints).filter(|keys| !keys.is_empty())
     }
@@ -244,4 +248,80 @@ fn over_positions(expr: &LogicalExpr, schema: &Schema) -> Result<Expr> {
     });
     let renamed = renamed.map_err(thalweg_runtime::Error::from)?.data;
     Ok(Scope::new(&known, &columns)?.lower(&renamed)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+    use arrow::datatypes::{DataType, Field};
+    use datafusion_common::ScalarValue;
+    use datafusion_expr::{col, lit};
+    use thalweg_runtime::expr::BinaryOperator;
+
+    use super::*;
+    use crate::connectors::MemoryTable;
+
+    fn declaration(keys: Vec<Constraint>) -> Declaration {
+        let field = |name: &str| Field::new(name, DataType::Int64, true);
+        let computed = |column, expr| PlannedColumn { column, expr };
+        Declaration {
+            schema: Arc::new(Schema::new(["double", "a", "next", "b"].map(field).to_vec())),
+            computed: vec![computed(0, col("a") * lit(2_i64)), computed(2, col("b") + lit(1_i64))],
+            metadata: Vec::new(),
+            watermark: None,
+            constraints: Constraints::new_unverified(keys),
+            keys_enforced: true,
+        }
+    }
+
+    fn table(declaration: Declaration) -> Arc<dyn Table> {
+        let column =
+            |from: i64| Arc::new(Int64Array::from_iter_values(from..from + 10)) as ArrayRef;
+        let schema = declaration.stored_schema();
+        let batch = RecordBatch::try_new(schema.clone(), vec![column(0), column(100)]).unwrap();
+        declaration.over(Arc::new(MemoryTable::new(schema, vec![batch]))).unwrap()
+    }
+
+    #[test]
+    fn statistics_are_those_of_the_stored_columns() {
+        let table = table(declaration(Vec::new()));
+        let statistics = table.statistics();
+        assert_eq!((statistics.rows, statistics.columns.len()), (Some(10.0), 4));
+        let least = |at: usize| statistics.columns[at].min.clone();
+        assert_eq!(least(1), Some(ScalarValue::Int64(Some(0))));
+        assert_eq!(least(3), Some(ScalarValue::Int64(Some(100))));
+        assert_eq!((least(0), least(2)), (None, None));
+        assert_eq!(table.distinct(0), None);
+    }
+
+    #[test]
+    fn keys_move_with_their_columns() {
+        let keys = vec![Constraint::PrimaryKey(vec![3, 1]), Constraint::Unique(vec![1])];
+        let stored = declaration(keys).stored_constraints();
+        let stored: Vec<&Constraint> = stored.iter().collect();
+        assert_eq!(stored, [&Constraint::PrimaryKey(vec![1, 0]), &Constraint::Unique(vec![0])]);
+    }
+
+    #[test]
+    fn expressions_are_written_out_over_stored_columns() {
+        let table = table(declaration(Vec::new()));
+        let columns = StoredColumns::of(table.as_ref());
+        assert_eq!([0, 1, 2, 3].map(|at| columns.place(at)), [None, Some(0), None, Some(1)]);
+        let sum = Expr::Binary {
+            op: BinaryOperator::Plus,
+            left: Box::new(Expr::Column(2)),
+            right: Box::new(Expr::Column(1)),
+        };
+        let Expr::Binary { left, right, .. } = columns.over_stored(sum) else { panic!() };
+        assert_eq!((left.columns(), *right), (vec![1], Expr::Column(0)));
+    }
+
+    #[test]
+    fn keys_that_are_not_enforced_are_only_declared() {
+        let keys = || vec![Constraint::PrimaryKey(vec![1])];
+        assert!(!table(declaration(keys())).is_only_declared());
+        let loose = table(Declaration { keys_enforced: false, ..declaration(keys()) });
+        assert!(loose.is_only_declared());
+        assert_eq!(loose.constraints().map(|keys| keys.iter().count()), Some(1));
+    }
 }

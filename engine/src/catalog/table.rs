@@ -12,6 +12,8 @@ use thalweg_optimizer::{MeasuredShare, TableStatistics};
 use thalweg_runtime::expr::{Expr, FunctionRegistry};
 use thalweg_runtime::operators::sink::SinkSpec;
 
+use crate::error::Result;
+
 /// A table that scans can read: a connector of the runtime, and what the connector needs to find the data.
 pub trait Table: Any + Send + Sync + fmt::Debug {
     /// The columns.
@@ -51,6 +53,10 @@ pub trait Table: Any + Send + Sync + fmt::Debug {
     fn sink(&self) -> Option<TableSink> {
         None
     }
+    /// Takes note that rows were written into the sink. Blocks.
+    fn written(&self) -> Result<()> {
+        Ok(())
+    }
     /// Keys that the table declares.
     fn constraints(&self) -> Option<&Constraints>;
     /// Whether the keys and the NOT NULLs are only a user's word, to which nothing holds the rows.
@@ -60,7 +66,7 @@ pub trait Table: Any + Send + Sync + fmt::Debug {
 }
 
 /// Where rows for a table go. Its options are a JSON object, in which the sink finds the number of a
-/// [`crate::connectors::RowCounter`] under `"counter"`.
+/// [`crate::connectors::RowCounter`] under `"counter"`, and a number of the statement's own under `"run"`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TableSink {
     /// The sink.

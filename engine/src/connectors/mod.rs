@@ -1,19 +1,29 @@
 //! Connectors: how tables are read and written.
 //!
-//! Files in Parquet, CSV, JSON and Arrow IPC, tables in memory, series, rows that a program makes, and the writers.
+//! Files in Parquet, CSV, JSON and Arrow IPC, tables in memory, series, rows that a program makes, generators, and the
+//! writers. Users name connectors in `WITH ('connector' = …)`, see [`registry`].
 
+mod blackhole;
 pub(crate) mod compact;
 mod csv;
+mod datagen;
 mod decoder;
 pub mod external;
 pub mod files;
+mod filesystem;
 mod ipc;
 mod json;
 mod keys;
 pub mod memory;
+mod nexmark;
 pub mod parquet;
+mod print;
+pub mod registry;
 mod scan;
 pub mod series;
+mod socket;
+mod stdin;
+mod streaming;
 #[cfg(test)]
 mod testing;
 mod text;
@@ -36,7 +46,20 @@ pub fn sources() -> HashMap<String, Arc<dyn SourceConnector>> {
     let memory: Arc<dyn SourceConnector> = Arc::new(memory::MemoryConnector);
     let series: Arc<dyn SourceConnector> = Arc::new(series::SeriesConnector);
     let external: Arc<dyn SourceConnector> = Arc::new(external::ExternalConnector);
+    let datagen: Arc<dyn SourceConnector> = Arc::new(datagen::DatagenConnector);
+    let nexmark: Arc<dyn SourceConnector> = Arc::new(nexmark::NexmarkConnector);
+    let socket: Arc<dyn SourceConnector> = Arc::new(socket::SocketConnector);
+    let stdin: Arc<dyn SourceConnector> = Arc::new(stdin::StdinConnector);
+    let watch: Arc<dyn SourceConnector> = Arc::new(streaming::watch::WatchConnector);
+    let write_only: Arc<dyn SourceConnector> = Arc::new(streaming::WriteOnly);
     HashMap::from([
+        (blackhole::CONNECTOR.to_string(), write_only.clone()),
+        (datagen::CONNECTOR.to_string(), datagen),
+        (nexmark::CONNECTOR.to_string(), nexmark),
+        (print::CONNECTOR.to_string(), write_only),
+        (socket::CONNECTOR.to_string(), socket),
+        (streaming::watch::CONNECTOR.to_string(), watch),
+        (stdin::CONNECTOR.to_string(), stdin),
         ("file".to_string(), file),
         (memory::CONNECTOR.to_string(), memory),
         (series::CONNECTOR.to_string(), series),
@@ -48,5 +71,12 @@ pub fn sources() -> HashMap<String, Arc<dyn SourceConnector>> {
 pub fn sinks() -> HashMap<String, Arc<dyn SinkConnector>> {
     let memory: Arc<dyn SinkConnector> = Arc::new(memory::MemorySink);
     let file: Arc<dyn SinkConnector> = Arc::new(write::FileSink);
-    HashMap::from([(memory::CONNECTOR.to_string(), memory), (write::FILE_SINK.to_string(), file)])
+    let blackhole: Arc<dyn SinkConnector> = Arc::new(blackhole::BlackholeSink);
+    let print: Arc<dyn SinkConnector> = Arc::new(print::PrintSink);
+    HashMap::from([
+        (blackhole::CONNECTOR.to_string(), blackhole),
+        (memory::CONNECTOR.to_string(), memory),
+        (print::CONNECTOR.to_string(), print),
+        (write::FILE_SINK.to_string(), file),
+    ])
 }

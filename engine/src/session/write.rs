@@ -17,18 +17,18 @@ use super::frame::Frame;
 use super::plan::{physical_plan, result_schema};
 use super::statement::{StatementContext, on_conflict, statement_text};
 use crate::catalog::{
-    Declaration, DeclaredTable, EngineTable, Entry, OnConflict, Table, set_option, unknown_option,
+    Declaration, DeclaredTable, EngineTable, Entry, OnConflict, Table, TableSink, unknown_option,
 };
 use crate::connectors::compact::compacted;
+use crate::connectors::registry::{self, TableDefinition};
 use crate::connectors::{
-    FILE_SINK, FileFormat, FileOptions, FileTable, FileWriteOptions, MemoryTable, Replaced,
-    RowCounter,
+    FILE_SINK, FileFormat, FileWriteOptions, MemoryTable, Replaced, RowCounter,
 };
 use crate::error::{Error, Report, Result};
 
 /// What can stand behind `connector`.
-const CONNECTORS: &str = "A table over files has WITH ('connector' = 'filesystem', 'path' = '…'), which is the only \
-                          connector; a table in memory has no WITH.";
+const CONNECTORS: &str = "A table over files has WITH ('connector' = 'filesystem', 'path' = '…'); a table in memory has \
+                          no WITH.";
 
 /// `CREATE TABLE`, with the rows of a query when there is one.
 pub(super) async fn create_table(cx: &StatementContext<'_>, create: CreateTable) -> Result<Frame> {
@@ -95,10 +95,6 @@ pub(super) fn create_external_table(
     if conflict == OnConflict::Keep && catalog.get(&create.name).is_some() {
         return Ok(Frame::empty());
     }
-    if create.connector != "filesystem" {
-        let report = Report::new(format!("there is no connector \"{}\"", create.connector));
-        return Err(Error::Unsupported(Box::new(report.with_hint(CONNECTORS.to_string()))));
-    }
     let declared = create.schema.map(|schema| Declaration {
         schema,
         computed: create.computed,
@@ -107,37 +103,23 @@ pub(super) fn create_external_table(
         constraints: create.constraints.clone(),
         keys_enforced: true,
     });
-    declared.iter().try_for_each(|declared| refuse_metadata(declared, "a table over files"))?;
-    let schema = declared.as_ref().map(Declaration::stored_schema);
-    let mut options = FileOptions { schema, ..FileOptions::default() };
-    let (mut locations, mut format) = (create.locations, create.format);
-    for (key, value) in &create.options {
-        match key.as_str() {
-            "path" => locations.push(value.clone()),
-            "format" => format = Some(value.to_lowercase()),
-            key => set_option(&mut options, key, value)?,
-        }
-    }
-    if locations.is_empty() {
-        let report = Report::new("a table over files needs the path of its files");
-        return Err(Error::catalog(
-            report.with_hint("Add LOCATION '…' or WITH ('path' = '…').".to_string()),
-        ));
-    }
-    let format = format.as_deref().map(FileFormat::by_name).transpose()?;
-    let table = FileTable::discover(&locations, format, &options)?;
-    let table: Arc<dyn Table> = match declared {
-        Some(declared) => {
-            let table = table.with_constraints(declared.stored_constraints());
-            declared.over(Arc::new(table))?
-        }
-        None => Arc::new(table.with_constraints(create.constraints)),
+    let what = format!("a table of the connector \"{}\"", create.connector);
+    declared.iter().try_for_each(|declared| refuse_metadata(declared, &what))?;
+    let table = registry::create(TableDefinition {
+        name: create.name.to_string(),
+        connector: create.connector,
+        format: create.format,
+        locations: create.locations,
+        schema: declared.as_ref().map(Declaration::stored_schema),
+        constraints: declared.as_ref().map_or(create.constraints, Declaration::stored_constraints),
+        options: create.options,
+        partition_columns: create.partition_columns,
+    })?;
+    let table = match declared {
+        Some(declared) => declared.over(table)?,
+        None => table,
     };
-    let entry = Entry::Table {
-        table,
-        sql: Some(statement_text(cx)),
-        defaults: Arc::default(),
-    };
+    let entry = Entry::Table { table, sql: Some(statement_text(cx)), defaults: Arc::default() };
     catalog.create(&create.name, entry, create.temporary, conflict)?;
     Ok(Frame::empty())
 }
@@ -154,6 +136,15 @@ fn refuse_metadata(declared: &Declaration, what: &str) -> Result<()> {
 /// `INSERT INTO` and `INSERT OVERWRITE`.
 pub(super) async fn insert(cx: &StatementContext<'_>, insert: Insert) -> Result<Frame> {
     let Insert { table: name, source, input, overwrite } = insert;
+    let table = EngineTable::of(source.as_ref()).map(|table| &table.table);
+    if let Some((table, sink)) = table.and_then(|table| Some((table, table.sink()?))) {
+        if overwrite {
+            return Err(Error::unsupported(format!("INSERT OVERWRITE \"{name}\"")));
+        }
+        let written = insert_into_sink(cx, &input, sink).await?;
+        table.written()?;
+        return Ok(written);
+    }
     let memory = memory_table(source.as_ref(), &format!("INSERT INTO \"{name}\""))?;
     let batches = rows(cx, &input, memory.schema()).await?;
     let count = count(&batches);
@@ -162,6 +153,24 @@ pub(super) async fn insert(cx: &StatementContext<'_>, insert: Insert) -> Result<
         false => memory.append(batches)?,
     }
     Ok(Frame::written(count))
+}
+
+/// Runs a query into the sink of a table.
+async fn insert_into_sink(
+    cx: &StatementContext<'_>,
+    input: &QueryPlan,
+    mut sink: TableSink,
+) -> Result<Frame> {
+    let executor = &cx.session.inner.executor;
+    let counter = RowCounter::new();
+    if let Some(options) = sink.spec.options.as_object_mut() {
+        options.insert("counter".to_string(), counter.id().into());
+        options.insert("run".to_string(), executor.random_u64().into());
+    }
+    let plan = physical_plan(input, &cx.settings)?;
+    let job = executor.run(&plan, sink.spec, sink.parallel, &cx.settings, &cx.token).await?;
+    *cx.last_job.lock() = Some(job);
+    Ok(Frame::written(counter.rows()))
 }
 
 /// The table in memory behind a source, with its stored columns; other tables cannot do `what`.
@@ -194,6 +203,9 @@ pub(super) async fn copy(cx: &StatementContext<'_>, copy: Copy) -> Result<Frame>
     }
     if !copy.partition_by.is_empty() {
         target.set("partition_by", &copy.partition_by.join(","))?;
+    }
+    if !copy.options.iter().any(|(key, _)| ["overwrite", "append"].contains(&key.as_str())) {
+        (target.append, target.overwrite) = cx.settings.existing_files();
     }
     target.check(copy.format.is_some())?;
     (target.counter, target.run) = (Some(counter.id()), executor.random_u64());

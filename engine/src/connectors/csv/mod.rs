@@ -8,9 +8,11 @@ mod columns;
 mod error;
 mod infer;
 mod parse;
+mod records;
 mod scan;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use infer::infer_files;
+pub(crate) use infer::{infer_files, structure};
+pub(crate) use records::{Column, CsvRecords, Origin};
 pub(crate) use scan::open;

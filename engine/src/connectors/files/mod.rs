@@ -22,7 +22,9 @@ pub(crate) use hive::{encode as partition_folder, value as partition_value};
 pub use options::{CsvOptions, FileOptions};
 pub(crate) use options::{boolean, no_such_option, one_byte};
 pub(crate) use spool::reader as unpacking_reader;
+pub(crate) use table::CONNECTOR as FILE_CONNECTOR;
 pub use table::FileTable;
 
 pub(crate) use discover::{FoundFile, system_env};
+pub(crate) use glob::{expand as expand_glob, is_pattern as is_glob};
 pub(crate) use union::{common_type, must_share_a_column};

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion_common::Constraints;
+use thalweg_optimizer::physical::Provenance;
 use thalweg_optimizer::{MeasuredShare, TableStatistics};
 use thalweg_runtime::expr::{Expr, FunctionRegistry};
 use thalweg_runtime::{Error, Result};
@@ -11,8 +12,9 @@ use thalweg_runtime::{Error, Result};
 use super::discover::FoundFile;
 use super::infer::{Inferred, infer};
 use super::options::FileOptions;
-use super::{FileFormat, discover, hive};
+use super::{Compression, FileFormat, FileKind, discover, hive};
 use crate::catalog::Table;
+use crate::connectors::json::JsonLayout;
 use crate::connectors::parquet;
 use crate::connectors::scan::{FileScan, ScanFile};
 
@@ -65,10 +67,41 @@ impl FileTable {
         Ok(FileTable { schema, scan, statistics, constraints: None, declared })
     }
 
+    /// A table of a format and declared columns that has no file yet.
+    pub fn without_files(
+        format: FileFormat,
+        schema: &SchemaRef,
+        options: &FileOptions,
+    ) -> FileTable {
+        let scan = FileScan {
+            kind: FileKind { format, compression: Compression::None },
+            files: Vec::new(),
+            partition_columns: Vec::new(),
+            csv: options.csv.clone(),
+            csv_header: false,
+            csv_by_name: false,
+            csv_guessed: false,
+            json_layout: JsonLayout::default(),
+            json_ignore_errors: options.json_ignore_errors,
+        };
+        let statistics = TableStatistics {
+            rows: Some(0.0),
+            provenance: Provenance::Exact,
+            bytes: Some(0.0),
+            columns: Vec::new(),
+        };
+        FileTable { schema: schema.clone(), scan, statistics, constraints: None, declared: true }
+    }
+
     /// The table with declared keys, which nobody looks after.
     pub fn with_constraints(mut self, constraints: Constraints) -> Self {
         self.constraints = Some(constraints);
         self
+    }
+
+    /// Whether columns come from the names of folders.
+    pub fn is_partitioned(&self) -> bool {
+        !self.scan.partition_columns.is_empty()
     }
 
     /// The format of the files.

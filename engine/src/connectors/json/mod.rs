@@ -2,10 +2,12 @@
 
 mod infer;
 mod layout;
+mod records;
 mod scan;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use infer::infer_files;
 pub(crate) use layout::JsonLayout;
+pub(crate) use records::JsonRecords;
 pub(crate) use scan::open;

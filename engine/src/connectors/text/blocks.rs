@@ -8,6 +8,7 @@ use std::io::Read;
 use std::sync::Arc;
 use std::task::Waker;
 
+use arrow::array::ArrayRef;
 use parking_lot::Mutex;
 use thalweg_runtime::env::{Environment, IoTask, ReadFile};
 use thalweg_runtime::{Error, Result};
@@ -15,7 +16,7 @@ use thalweg_runtime::{Error, Result};
 use super::quoting::{Quoting, Summary, first_record};
 use super::record::Structure;
 use crate::connectors::files::{Compression, unpacking_reader};
-use crate::connectors::scan::ScanFile;
+use crate::connectors::scan::{ScanFile, SplitProgress};
 
 /// Bytes of a piece.
 const PIECE_BYTES: u64 = 4 << 20;
@@ -25,6 +26,17 @@ const TAIL_BYTES: u64 = 64 << 10;
 const STEP_BYTES: usize = 1 << 20;
 /// Bytes that a record may have.
 const RECORD_BYTES_MAX: usize = 512 << 20;
+
+/// What became of an attempt to take records from a block.
+#[derive(Debug)]
+pub enum Decoded {
+    /// Columns and their length, which is 0 when records were left out.
+    Rows(Vec<ArrayRef>, usize),
+    /// The next record is not whole.
+    NeedsMore,
+    /// No further record belongs to the block.
+    Finished,
+}
 
 /// Bytes and how far they are parsed.
 #[derive(Debug, Default)]
@@ -50,6 +62,45 @@ impl Block {
         self.lines_before
             + memchr::memchr_iter(b'\n', &self.bytes[from..position]).count() as u64
             + 1
+    }
+
+    /// A block of which nothing has been read, of a text that is read from its beginning.
+    pub fn unread() -> Self {
+        Block { first: true, ..Block::default() }
+    }
+
+    /// A block of a text of which so many lines were read before.
+    pub fn behind(lines: u64) -> Self {
+        Block { lines_before: lines, ..Block::default() }
+    }
+
+    /// Lets go of what was parsed and appends what comes next in a text called `name`; nothing is its end.
+    pub fn move_on(&mut self, bytes: &[u8], name: &str) -> Result<()> {
+        let before = self.bytes.is_empty() && self.first;
+        let used = self.at;
+        self.lines_before = self.line_of(used) - 1;
+        self.bytes.drain(..used);
+        (self.at, self.counted_from) = (0, 0);
+        self.last = bytes.is_empty();
+        self.bytes.extend_from_slice(bytes);
+        self.end = if self.last && self.bytes.is_empty() { 0 } else { usize::MAX };
+        if before {
+            check_encoding(&self.bytes, true, name)?;
+            self.at = bom_length(&self.bytes);
+        }
+        Ok(())
+    }
+
+    /// Fails when the record that begins at `at` is longer than any can be.
+    pub fn check_record(&self, name: &str) -> Result<()> {
+        if self.bytes.len() - self.at.min(self.bytes.len()) <= RECORD_BYTES_MAX {
+            return Ok(());
+        }
+        Err(Error::User {
+            message: format!("a record of \"{name}\" has more than {} MB", RECORD_BYTES_MAX >> 20),
+            detail: Some(format!("it begins in line {}", self.line_of(self.at))),
+            hint: Some("a quote may not have been closed".into()),
+        })
     }
 
     /// Whether all records that belong to the block were taken.
@@ -278,14 +329,22 @@ impl TextBlocks {
         TextBlocks { pieces: pieces.clone(), piece, env: env.clone(), block, state }
     }
 
-    /// The file's name in messages.
-    pub fn file_name(&self) -> &str {
-        &self.pieces.file.name
+    /// The block, once [`TextBlocks::ready`] has said so, and the file's name in messages.
+    pub fn block_and_name(&mut self) -> (&mut Block, &str) {
+        (&mut self.block, &self.pieces.file.name)
     }
 
-    /// The block, once [`TextBlocks::ready`] has said so.
-    pub fn block(&mut self) -> &mut Block {
-        &mut self.block
+    /// What a scan of the piece does when this became of the block.
+    pub fn go_on(&mut self, decoded: Decoded) -> Result<SplitProgress> {
+        Ok(match decoded {
+            Decoded::Rows(_, 0) => SplitProgress::Working,
+            Decoded::Rows(columns, rows) => SplitProgress::Rows(columns, rows),
+            Decoded::Finished => SplitProgress::Finished,
+            Decoded::NeedsMore => {
+                self.lengthen()?;
+                SplitProgress::Working
+            }
+        })
     }
 
     /// Whether the block can be parsed; otherwise the waker is registered.
@@ -329,7 +388,7 @@ impl TextBlocks {
                     }
                     Some(more) => {
                         let (reader, bytes) = more?;
-                        self.move_on(bytes)?;
+                        self.block.move_on(&bytes, &self.pieces.file.name)?;
                         self.state = State::Ready(Rest::Packed(reader));
                     }
                 },
@@ -357,37 +416,10 @@ impl TextBlocks {
         Ok(())
     }
 
-    /// Lets go of what was parsed and appends what was unpacked.
-    fn move_on(&mut self, bytes: Vec<u8>) -> Result<()> {
-        let block = &mut self.block;
-        let before = block.bytes.is_empty() && block.first;
-        let used = block.at;
-        block.lines_before = block.line_of(used) - 1;
-        block.bytes.drain(..used);
-        (block.at, block.counted_from) = (0, 0);
-        block.last = bytes.is_empty();
-        block.bytes.extend_from_slice(&bytes);
-        block.end = if block.last && block.bytes.is_empty() { 0 } else { usize::MAX };
-        if before {
-            check_encoding(&block.bytes, true, &self.pieces.file.name)?;
-            block.at = bom_length(&block.bytes);
-        }
-        Ok(())
-    }
-
     /// Fetches more bytes behind those that are there: the record at `at` is not whole.
-    pub fn lengthen(&mut self) -> Result<()> {
+    fn lengthen(&mut self) -> Result<()> {
         let name = self.pieces.file.name.clone();
-        if self.block.bytes.len() - self.block.at.min(self.block.bytes.len()) > RECORD_BYTES_MAX {
-            return Err(Error::User {
-                message: format!(
-                    "a record of \"{name}\" has more than {} MB",
-                    RECORD_BYTES_MAX >> 20
-                ),
-                detail: Some(format!("it begins in line {}", self.block.line_of(self.block.at))),
-                hint: Some("a quote may not have been closed".into()),
-            });
-        }
+        self.block.check_record(&name)?;
         let rest = std::mem::replace(&mut self.state, State::Ready(Rest::Nothing));
         self.state = match rest {
             State::Ready(Rest::File(file)) => {

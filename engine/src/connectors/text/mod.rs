@@ -7,7 +7,7 @@ mod quoting;
 mod record;
 pub(crate) mod value;
 
-pub(crate) use blocks::{Pieces, TextBlocks};
+pub(crate) use blocks::{Block, Decoded, Pieces, TextBlocks};
 pub(crate) use dialect::{
     DELIMITERS, ends_a_field, header_needs_quotes, is_needlessly_quoted, needs_quotes,
 };

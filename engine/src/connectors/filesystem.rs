@@ -1,0 +1,233 @@
+//! The connector "filesystem": files as they are, files that appear and grow, and folders that rows are written into.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use datafusion_common::Constraints;
+use parking_lot::RwLock;
+use thalweg_optimizer::{MeasuredShare, TableStatistics};
+use thalweg_planner::intervals;
+use thalweg_runtime::expr::{Expr, FunctionRegistry};
+use thalweg_runtime::operators::sink::SinkSpec;
+
+use super::files::{boolean, is_glob};
+use super::registry::TableDefinition;
+use super::streaming::options::wrong_value;
+use super::streaming::text::TextFormat;
+use super::streaming::watch::{self, WatchSpec};
+use super::streaming::{ConnectorOptions, ConnectorTable};
+use super::{FILE_SINK, FileFormat, FileOptions, FileTable, FileWriteOptions};
+use crate::catalog::{Table, TableSink, set_option};
+use crate::error::{Error, Report, Result};
+
+/// The connector's name for users.
+pub const CONNECTOR: &str = "filesystem";
+/// Milliseconds between two looks at watched files.
+const INTERVAL_MS: u64 = 1_000;
+
+/// The table of a definition. Blocks: looks at the files.
+pub(super) fn table(mut definition: TableDefinition) -> Result<Arc<dyn Table>> {
+    let (mut paths, mut others) = (std::mem::take(&mut definition.locations), Vec::new());
+    let mut watched = false;
+    for (key, value) in std::mem::take(&mut definition.options) {
+        match key.to_ascii_lowercase().as_str() {
+            "path" => paths.push(value),
+            "format" => definition.format = Some(value),
+            "scan.watch" => watched = boolean("scan.watch", &value)?,
+            _ => others.push((key, value)),
+        }
+    }
+    if paths.is_empty() {
+        let report = Report::new("a table over files needs the path of its files");
+        return Err(Error::catalog(
+            report.with_hint("Add LOCATION '…' or WITH ('path' = '…').".to_string()),
+        ));
+    }
+    definition.locations = paths;
+    definition.options = others;
+    match watched {
+        true => watched_files(definition),
+        false => files(definition),
+    }
+}
+
+/// Files that appear and grow.
+fn watched_files(definition: TableDefinition) -> Result<Arc<dyn Table>> {
+    let schema = definition.columns("scan.watch")?;
+    let mut options = ConnectorOptions::new(CONNECTOR, &definition.options);
+    let format = definition.format.as_deref().map(str::to_ascii_lowercase);
+    if matches!(format.as_deref(), Some("parquet" | "arrow")) {
+        let report = Report::new("files of this format cannot be watched")
+            .with_hint("'format' is 'csv', 'json' or 'raw'".to_string());
+        return Err(Error::Unsupported(Box::new(report)));
+    }
+    let text = TextFormat::new(format.as_deref(), &schema, &mut options)?;
+    let interval_ms = match options.text("scan.watch.interval") {
+        Some(text) => milliseconds(&text)?,
+        None => INTERVAL_MS,
+    };
+    options.finish()?;
+    let spec = WatchSpec { paths: definition.locations, interval_ms, text };
+    let value = serde_json::to_value(spec)
+        .map_err(|e| Error::internal(format!("the options of watched files: {e}")))?;
+    let constraints = definition.constraints;
+    Ok(Arc::new(ConnectorTable::unbounded(watch::CONNECTOR, value, schema, constraints)))
+}
+
+fn milliseconds(text: &str) -> Result<u64> {
+    let interval = intervals::parse(text).filter(|interval| interval.months == 0);
+    let ms = interval.map(|i| i64::from(i.days) * 86_400_000 + i.nanoseconds / 1_000_000);
+    let ms = ms.and_then(|ms| u64::try_from(ms).ok()).filter(|ms| *ms > 0);
+    ms.ok_or_else(|| wrong_value("scan.watch.interval", text, "a time such as '5 s'"))
+}
+
+/// Files as they are.
+fn files(definition: TableDefinition) -> Result<Arc<dyn Table>> {
+    let mut options = FileOptions { schema: definition.schema.clone(), ..FileOptions::default() };
+    for (key, value) in &definition.options {
+        if key.eq_ignore_ascii_case("scan.watch.interval") {
+            let report = Report::new("scan.watch.interval is for files that are watched");
+            return Err(Error::catalog(report.with_hint("Add 'scan.watch' = 'true'.".to_string())));
+        }
+        set_option(&mut options, key, value)?;
+    }
+    let format = definition.format.as_deref().map(FileFormat::by_name).transpose()?;
+    let TableDefinition { locations, schema, constraints, partition_columns, .. } = definition;
+    let folder = match (locations.as_slice(), schema, format) {
+        ([path], Some(schema), Some(format)) => {
+            let files =
+                FolderFiles { path: path.clone(), format, options: options.clone(), schema };
+            files.sink(&partition_columns)?.map(|sink| (files, sink))
+        }
+        _ => None,
+    };
+    let Some((files, sink)) = folder else {
+        let table = FileTable::discover(&locations, format, &options)?;
+        return Ok(Arc::new(table.with_constraints(constraints)));
+    };
+    let now = files.find()?;
+    if now.is_partitioned() && partition_columns.is_empty() {
+        // Nobody has said by which columns rows are to be spread over folders.
+        return Ok(Arc::new(now.with_constraints(constraints)));
+    }
+    let (schema, now) = (files.schema.clone(), RwLock::new(Arc::new(now)));
+    Ok(Arc::new(FolderTable { files, schema, constraints, sink, now }))
+}
+
+/// What tells the files of a folder.
+#[derive(Debug)]
+struct FolderFiles {
+    path: String,
+    format: FileFormat,
+    options: FileOptions,
+    schema: SchemaRef,
+}
+
+impl FolderFiles {
+    /// The sink for rows that can be read with these options; `None` if the path is no folder.
+    fn sink(&self, partition_columns: &[String]) -> Result<Option<TableSink>> {
+        let plain = self.path.strip_prefix("file://").unwrap_or(&self.path);
+        let place = Path::new(plain);
+        // A folder that is not there yet has a slash at its end; anything else may be misspelt.
+        let folder = place.is_dir() || (!place.exists() && plain.ends_with('/'));
+        let unclear = is_glob(plain) || plain.starts_with('~');
+        // The writer has quotes and NULLs of its own.
+        let own = |key: &String| matches!(key.as_str(), "csv.quote" | "csv.null");
+        if !folder || unclear || self.options.named.iter().any(own) {
+            return Ok(None);
+        }
+        let path = format!("{}/", plain.trim_end_matches('/'));
+        let mut target = FileWriteOptions::new(&path, &self.schema);
+        target.format = self.format;
+        target.append = true;
+        target.header = self.options.csv.header.unwrap_or(target.header);
+        target.delimiter = self.options.csv.delimiter.unwrap_or(target.delimiter);
+        if !partition_columns.is_empty() {
+            target.set("partition_by", &partition_columns.join(","))?;
+        }
+        if target.check(true).is_err() {
+            return Ok(None);
+        }
+        let spec = SinkSpec { sink: FILE_SINK.to_string(), options: target.to_value() };
+        Ok(Some(TableSink { spec, parallel: true }))
+    }
+
+    /// The files as they are now.
+    fn find(&self) -> Result<FileTable> {
+        let plain = self.path.strip_prefix("file://").unwrap_or(&self.path);
+        let is_hidden = |name: &str| name.starts_with(['.', '_']);
+        let holds_nothing = match std::fs::read_dir(plain) {
+            Ok(entries) => {
+                entries.flatten().all(|entry| is_hidden(&entry.file_name().to_string_lossy()))
+            }
+            Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+        };
+        match holds_nothing {
+            true => Ok(FileTable::without_files(self.format, &self.schema, &self.options)),
+            false => {
+                let paths = [self.path.clone()];
+                Ok(FileTable::discover(&paths, Some(self.format), &self.options)?)
+            }
+        }
+    }
+}
+
+/// A folder that rows are written into. It is looked at anew after each INSERT.
+#[derive(Debug)]
+struct FolderTable {
+    files: FolderFiles,
+    schema: SchemaRef,
+    constraints: Constraints,
+    sink: TableSink,
+    now: RwLock<Arc<FileTable>>,
+}
+
+impl FolderTable {
+    fn now(&self) -> Arc<FileTable> {
+        self.now.read().clone()
+    }
+}
+
+impl Table for FolderTable {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    fn connector(&self) -> &str {
+        super::files::FILE_CONNECTOR
+    }
+
+    fn options(&self) -> serde_json::Value {
+        self.now().options()
+    }
+
+    fn statistics(&self) -> TableStatistics {
+        self.now().statistics()
+    }
+
+    fn distinct(&self, column: usize) -> Option<f64> {
+        self.now().distinct(column)
+    }
+
+    fn selectivity(&self, filters: &[Expr], functions: &FunctionRegistry) -> Option<MeasuredShare> {
+        self.now().selectivity(filters, functions)
+    }
+
+    fn constraints(&self) -> Option<&Constraints> {
+        Some(&self.constraints)
+    }
+
+    fn is_only_declared(&self) -> bool {
+        true
+    }
+
+    fn sink(&self) -> Option<TableSink> {
+        Some(self.sink.clone())
+    }
+
+    fn written(&self) -> Result<()> {
+        *self.now.write() = Arc::new(self.files.find()?);
+        Ok(())
+    }
+}

@@ -1,0 +1,189 @@
+//! The connector "print": writes one line a row to standard output or standard error. Nothing can be read from it.
+//!
+//! A line is what happened to the row and its values: `+I[1, a]`. The table's identifier stands before it, and the
+//! number of the writer where there are several: `prices:2> +I[1, a]`.
+
+use std::io::Write;
+
+use serde::{Deserialize, Serialize};
+use thalweg_runtime::batch::Batch;
+use thalweg_runtime::element::RowKind;
+use thalweg_runtime::env::IoTask;
+use thalweg_runtime::operators::OperatorContext;
+use thalweg_runtime::operators::sink::SinkSpec;
+use thalweg_runtime::sink::{SinkConnector, SinkPoll, SinkWriter};
+use thalweg_runtime::{Error, Result};
+
+use super::registry::TableDefinition;
+use super::streaming::{ConnectorOptions, ConnectorTable};
+use super::write::RowCounter;
+use super::write::format::Values;
+use crate::catalog::TableSink;
+use crate::error;
+
+/// The connector's registered name.
+pub const CONNECTOR: &str = "print";
+
+/// What the connector gets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct PrintSpec {
+    identifier: String,
+    standard_error: bool,
+}
+
+/// The table of a definition.
+pub(super) fn table(definition: TableDefinition) -> error::Result<ConnectorTable> {
+    let schema = definition.columns(CONNECTOR)?;
+    definition.refuse_format(CONNECTOR)?;
+    let mut options = ConnectorOptions::new(CONNECTOR, &definition.options);
+    let spec = PrintSpec {
+        identifier: options.text("print-identifier").unwrap_or_default(),
+        standard_error: options.boolean("standard-error")?.unwrap_or(false),
+    };
+    options.finish()?;
+    let options = serde_json::to_value(&spec)
+        .map_err(|e| error::Error::internal(format!("the options of a printer: {e}")))?;
+    let spec = SinkSpec { sink: CONNECTOR.to_string(), options: options.clone() };
+    // One writer, so that lines come in the order of the rows.
+    let sink = TableSink { spec, parallel: false };
+    let table = ConnectorTable::unbounded(CONNECTOR, options, schema, definition.constraints);
+    Ok(table.bounded(Some(0)).with_sink(sink))
+}
+
+/// Prints rows.
+#[derive(Debug, Default)]
+pub struct PrintSink;
+
+impl SinkConnector for PrintSink {
+    fn writer(
+        &self,
+        options: &serde_json::Value,
+        cx: &mut OperatorContext<'_>,
+    ) -> Result<Box<dyn SinkWriter>> {
+        let spec: PrintSpec = serde_json::from_value(options.clone())
+            .map_err(|e| Error::Internal(format!("the options of a printer: {e}")))?;
+        Ok(Box::new(PrintWriter {
+            prefix: prefix(&spec.identifier, cx.subtask, cx.parallelism),
+            standard_error: spec.standard_error,
+            counter: RowCounter::by_options(options),
+            printing: None,
+        }))
+    }
+}
+
+fn prefix(identifier: &str, subtask: usize, parallelism: usize) -> String {
+    match (identifier.is_empty(), parallelism > 1) {
+        (true, false) => String::new(),
+        (true, true) => format!("{}> ", subtask + 1),
+        (false, false) => format!("{identifier}> "),
+        (false, true) => format!("{identifier}:{}> ", subtask + 1),
+    }
+}
+
+struct PrintWriter {
+    prefix: String,
+    standard_error: bool,
+    counter: RowCounter,
+    /// Text on its way: whoever reads it may let us wait.
+    printing: Option<IoTask<()>>,
+}
+
+impl PrintWriter {
+    /// Whether the text before has been printed; otherwise the waker is registered.
+    fn ready(&mut self, cx: &OperatorContext<'_>) -> Result<bool> {
+        let Some(task) = &mut self.printing else { return Ok(true) };
+        let Some(result) = task.poll(cx.waker) else { return Ok(false) };
+        self.printing = None;
+        result.map(|()| true)
+    }
+}
+
+impl SinkWriter for PrintWriter {
+    fn write(&mut self, batch: Batch, cx: &mut OperatorContext<'_>) -> Result<SinkPoll> {
+        if !self.ready(cx)? {
+            return Ok(SinkPoll::Full(batch));
+        }
+        self.counter.add(batch.num_rows() as u64);
+        let (text, standard_error) = (lines(&batch, &self.prefix)?, self.standard_error);
+        self.printing = Some(IoTask::spawn(&cx.job.env, move || print(&text, standard_error)));
+        Ok(SinkPoll::Ready)
+    }
+
+    fn finish(&mut self, cx: &mut OperatorContext<'_>) -> Result<bool> {
+        self.ready(cx)
+    }
+}
+
+fn print(text: &[u8], standard_error: bool) -> Result<()> {
+    let written = match standard_error {
+        true => std::io::stderr().lock().write_all(text),
+        false => {
+            let mut out = std::io::stdout().lock();
+            out.write_all(text).and_then(|()| out.flush())
+        }
+    };
+    written.map_err(|e| Error::io("cannot print rows", &e))
+}
+
+/// One line a row.
+fn lines(batch: &Batch, prefix: &str) -> Result<Vec<u8>> {
+    let columns = batch.columns().iter().map(Values::new).collect::<Result<Vec<_>>>()?;
+    let mut text = Vec::new();
+    for row in 0..batch.num_rows() {
+        text.extend_from_slice(prefix.as_bytes());
+        text.extend_from_slice(kind_of(batch, row).as_bytes());
+        text.push(b'[');
+        for (place, column) in columns.iter().enumerate() {
+            if place > 0 {
+                text.extend_from_slice(b", ");
+            }
+            match column.is_null(row) {
+                true => text.extend_from_slice(b"null"),
+                false => column.write_text(row, &mut text),
+            }
+        }
+        text.extend_from_slice(b"]\n");
+    }
+    Ok(text)
+}
+
+/// The sign of what happened to a row.
+fn kind_of(batch: &Batch, row: usize) -> &'static str {
+    match batch.kinds().map_or(RowKind::Insert, |kinds| kinds[row]) {
+        RowKind::Insert => "+I",
+        RowKind::Delete => "-D",
+        RowKind::Upsert => "+U",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, Int64Array, StringViewArray};
+
+    use super::*;
+
+    #[test]
+    fn a_row_is_a_line() {
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(Int64Array::from(vec![Some(1), None, Some(3)])),
+            Arc::new(StringViewArray::from(vec![Some("a"), Some(""), None])),
+        ];
+        let batch = Batch::new(columns, 3);
+        let text = String::from_utf8(lines(&batch, "").unwrap()).unwrap();
+        assert_eq!(text, "+I[1, a]\n+I[null, ]\n+I[3, null]\n");
+        let kinds = [RowKind::Insert, RowKind::Delete, RowKind::Upsert];
+        let text = lines(&batch.with_kinds(kinds.into()), "p> ").unwrap();
+        let text = String::from_utf8(text).unwrap();
+        assert_eq!(text, "p> +I[1, a]\np> -D[null, ]\np> +U[3, null]\n");
+    }
+
+    #[test]
+    fn lines_name_the_table_and_the_writer() {
+        assert_eq!(prefix("", 0, 1), "");
+        assert_eq!(prefix("", 1, 2), "2> ");
+        assert_eq!(prefix("t", 0, 1), "t> ");
+        assert_eq!(prefix("t", 1, 2), "t:2> ");
+    }
+}
