@@ -8,6 +8,18 @@ use datafusion_expr::{LogicalPlan, TableSource};
 /// Tells whether a table source stands for a shared plan, and for which.
 pub type SharedIdOf = Arc<dyn Fn(&dyn TableSource) -> Option<u32> + Send + Sync>;
 
+/// Tells what a table is to a query that runs as a stream; `None` for one that is merely read.
+pub type StreamOf = Arc<dyn Fn(&dyn TableSource) -> Option<StreamInput> + Send + Sync>;
+
+/// A table that rows go on coming from, or that tells when its rows happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamInput {
+    /// Whether it has no end.
+    pub unbounded: bool,
+    /// The column that the table's watermark is about, by its position.
+    pub event_time: Option<usize>,
+}
+
 /// A query to optimize.
 #[derive(Clone)]
 pub struct OptimizerInput {
@@ -17,6 +29,8 @@ pub struct OptimizerInput {
     pub shared: Vec<SharedInput>,
     /// Recognises a table scan that reads a shared plan.
     pub shared_id: SharedIdOf,
+    /// What tables are to streams.
+    pub stream_of: StreamOf,
     /// Join hints.
     pub hints: Vec<JoinHint>,
 }
@@ -78,7 +92,13 @@ pub struct SharedInput {
 impl OptimizerInput {
     /// A query that shares nothing.
     pub fn new(plan: LogicalPlan) -> Self {
-        Self { plan, shared: Vec::new(), shared_id: Arc::new(|_| None), hints: Vec::new() }
+        Self {
+            plan,
+            shared: Vec::new(),
+            shared_id: Arc::new(|_| None),
+            stream_of: Arc::new(|_| None),
+            hints: Vec::new(),
+        }
     }
 }
 

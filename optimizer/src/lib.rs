@@ -18,10 +18,12 @@ mod relational;
 mod search;
 pub mod statistics;
 mod strategies;
+mod streaming;
 
 pub use error::OptimizerError;
 pub use finish::optimize;
-pub use input::{HintedStrategy, JoinHint, OptimizerInput, SharedInput};
+pub use input::{HintedStrategy, JoinHint, OptimizerInput, SharedInput, StreamInput, StreamOf};
 pub use options::{ExchangePolicy, OptimizerOptions, StrategySwitches};
 pub use physical::{PhysicalNode, PhysicalPlan};
 pub use statistics::{ColumnStatistics, MeasuredShare, StatisticsProvider, TableStatistics};
+pub use streaming::Closing;

@@ -16,6 +16,8 @@ pub struct OptimizerOptions {
     pub strategies: StrategySwitches,
     /// Bytes the query may hold in memory; beyond, operators spill and pay for it.
     pub memory_limit: Option<u64>,
+    /// Whether the query runs as a stream although all its tables have an end.
+    pub streaming: bool,
     /// Pairs of connected subplans that join ordering may look at before it falls back to linearised search.
     pub pair_budget: usize,
 }
@@ -28,6 +30,7 @@ impl Default for OptimizerOptions {
             exchange_mode: ExchangePolicy::Automatic,
             strategies: StrategySwitches::default(),
             memory_limit: None,
+            streaming: false,
             pair_budget: 20_000,
         }
     }

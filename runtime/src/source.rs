@@ -108,7 +108,8 @@ pub trait Source: Send + Sync {
     /// Work done and work in all (bytes or rows, the source's choice), for progress; `None` if unknown.
     fn progress(&self) -> Option<(u64, u64)>;
     /// The least event time, in microseconds, that a split may hold which no reader has begun; `None` when no such
-    /// split is left. Watermarks stay at or below it.
+    /// split is left. Watermarks stay at or below it. A split is begun when its reader is stepped again after it said
+    /// [`SplitEvent::Reading`]: by then everyone behind the scan knows that it speaks.
     fn pending_from_us(&self) -> Option<i64>;
 }
 

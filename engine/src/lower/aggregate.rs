@@ -1,6 +1,7 @@
 //! Aggregations.
 
 use datafusion_expr::expr::NullTreatment;
+use thalweg_optimizer::Closing;
 use thalweg_optimizer::physical::{
     AggregateCall, AggregatePhase, ColumnId, GroupingSets, LateKeys, PhysicalNode, PhysicalOp,
     ShipStrategy,
@@ -9,7 +10,7 @@ use thalweg_runtime::expr::Expr;
 use thalweg_runtime::graph;
 use thalweg_runtime::operators::OperatorSpec;
 use thalweg_runtime::operators::hash_aggregate::{
-    self, AggregateSpec, GroupingSetsSpec, HashAggregateSpec, LateKeysSpec,
+    self, AggregateSpec, ClosingSpec, GroupingSetsSpec, HashAggregateSpec, LateKeysSpec,
 };
 use thalweg_runtime::operators::project::ProjectSpec;
 use thalweg_runtime::operators::sort_aggregate::SortAggregateSpec;
@@ -22,20 +23,25 @@ use super::fragment::{Fragment, exchange_mode};
 
 impl Lowering<'_> {
     pub(super) fn hash_aggregate(&mut self, node: &PhysicalNode) -> Result<Fragment> {
-        let PhysicalOp::HashAggregate { phase, group_by, grouping_sets, aggregates, .. } = &node.op
+        let PhysicalOp::HashAggregate {
+            phase, group_by, grouping_sets, aggregates, closing, ..
+        } = &node.op
         else {
             return Err(Error::Internal("not a hash aggregate".into()));
         };
         match phase {
             AggregatePhase::Single | AggregatePhase::Partial => {
                 let mut fragment = self.input(node)?;
-                let spec = self.spec(
+                let mut spec = self.spec(
                     runtime_phase(*phase),
                     &fragment.columns,
                     group_by,
                     grouping_sets.as_ref(),
                     aggregates,
                 )?;
+                if let Some(closing) = closing {
+                    spec.closing = Some(self.closing(closing, group_by)?);
+                }
                 fragment.columns = output_of(group_by, grouping_sets.as_ref(), aggregates);
                 fragment.push(node.id, OperatorSpec::HashAggregate(spec));
                 Ok(fragment)
@@ -196,6 +202,22 @@ impl Lowering<'_> {
                 .collect::<Result<_>>()?,
             late_keys: Vec::new(),
             closing: None,
+        })
+    }
+
+    /// The key by which groups leave early, over the watermark alone.
+    fn closing(
+        &self,
+        closing: &Closing,
+        group_by: &[(ColumnId, datafusion_expr::Expr)],
+    ) -> Result<ClosingSpec> {
+        let key = group_by.iter().position(|(id, _)| *id == closing.key);
+        let watermark = [closing.watermark];
+        let mut scope = self.scope(&watermark)?;
+        Ok(ClosingSpec {
+            key: key.ok_or_else(|| Error::Internal("a closing key that is no key".into()))?,
+            bound: scope.lower(&closing.bound)?,
+            watermark_type: self.columns.get(closing.watermark).data_type.clone(),
         })
     }
 }

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use thalweg_optimizer::{
-    HintedStrategy, JoinHint, OptimizerInput, OptimizerOptions, PhysicalPlan, SharedInput, optimize,
+    HintedStrategy, JoinHint, OptimizerInput, OptimizerOptions, PhysicalPlan, SharedInput,
+    StreamInput, optimize,
 };
 use thalweg_planner::{QueryPlan, RelationHint, SharedSource, with_deep_stack};
 
-use crate::catalog::EngineStatistics;
+use crate::catalog::{EngineStatistics, EngineTable};
 use crate::error::{Error, Result};
-use crate::settings::Settings;
+use crate::settings::{RuntimeMode, Settings};
 
 /// The physical plan of a query under the settings.
 pub(crate) fn physical_plan(query: &QueryPlan, settings: &Settings) -> Result<PhysicalPlan> {
@@ -28,6 +29,12 @@ pub(crate) fn physical_plan(query: &QueryPlan, settings: &Settings) -> Result<Ph
         shared_id: Arc::new(|source| {
             source.downcast_ref::<SharedSource>().map(|shared| shared.id().0 as u32)
         }),
+        stream_of: Arc::new(|source| {
+            let table = &EngineTable::of(source)?.table;
+            let event_time = table.event_time().map(|time| time.column);
+            let stream = StreamInput { unbounded: table.is_unbounded(), event_time };
+            (stream.unbounded || event_time.is_some()).then_some(stream)
+        }),
         hints: query.hints.iter().filter_map(join_hint).collect(),
     };
     let options = OptimizerOptions {
@@ -36,6 +43,7 @@ pub(crate) fn physical_plan(query: &QueryPlan, settings: &Settings) -> Result<Ph
         exchange_mode: settings.exchange_policy(),
         strategies: settings.strategies(),
         memory_limit: settings.memory_limit(),
+        streaming: settings.runtime_mode() == RuntimeMode::Streaming,
         ..OptimizerOptions::default()
     };
     let statistics = EngineStatistics { enabled: settings.use_statistics() };

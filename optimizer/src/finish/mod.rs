@@ -21,6 +21,7 @@ use crate::physical::{
 use crate::relational;
 use crate::search;
 use crate::statistics::StatisticsProvider;
+use crate::streaming;
 
 /// Optimizes a query: from its logical plan to the plan that is estimated to take the least time.
 ///
@@ -33,7 +34,8 @@ pub fn optimize(
     options: &OptimizerOptions,
 ) -> Result<PhysicalPlan> {
     let input = input.borrow();
-    let query = relational::bind(input)?;
+    let mut query = relational::bind(input)?;
+    let streaming = streaming::prepare(&mut query, &input.stream_of, options.streaming)?;
     let mut searched = search::search(&query, &input.hints, statistics, options)?;
     if options.strategies.runtime_filters {
         let mut filters = RuntimeFilters::new(&searched.estimator, &searched.columns);
@@ -68,6 +70,7 @@ pub fn optimize(
         output: query.output,
         columns: Arc::new(columns),
         warnings: searched.warnings,
+        streaming,
     };
     if cfg!(debug_assertions) {
         check(&plan).map_err(OptimizerError::InvalidPlan)?;

@@ -124,8 +124,15 @@ impl<'a> Names<'a> {
             PhysicalOp::NestedLoopJoin { join_type, build, filter, .. } => {
                 self.join(*join_type, Some(*build), &[], filter.as_ref())
             }
-            PhysicalOp::HashAggregate { phase, group_by, aggregates, late_keys, .. } => {
-                self.aggregate(*phase, group_by, aggregates) + &self.fetched(late_keys)
+            PhysicalOp::HashAggregate {
+                phase, group_by, aggregates, late_keys, closing, ..
+            } => {
+                let closing = closing.as_ref().map(|closing| {
+                    format!(", groups leave when the watermark passes {}", self.column(closing.key))
+                });
+                self.aggregate(*phase, group_by, aggregates)
+                    + &self.fetched(late_keys)
+                    + &closing.unwrap_or_default()
             }
             PhysicalOp::SortAggregate { phase, group_by, aggregates } => {
                 self.aggregate(*phase, group_by, aggregates)

@@ -14,6 +14,7 @@ use datafusion_expr::{AggregateUDF, Expr, TableSource, WindowFrame, WindowFuncti
 
 use crate::physical::columns::ColumnId;
 use crate::properties::SortKey;
+use crate::streaming::Closing;
 
 /// One input of a join.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -157,6 +158,8 @@ pub enum PhysicalOp {
         aggregates: Vec<AggregateCall>,
         /// Keys that are fetched from builds of joins below; only in a partial phase.
         late_keys: Vec<LateKeys>,
+        /// The key by which groups leave before the input ends; only in a single phase.
+        closing: Option<Closing>,
     },
     /// Aggregation of an input that is sorted (or grouped) by the keys.
     SortAggregate {

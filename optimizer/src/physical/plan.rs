@@ -25,6 +25,8 @@ pub struct PhysicalPlan {
     pub shared: Vec<SharedNode>,
     /// Things the user should hear of, such as a hint that could not be applied.
     pub warnings: Vec<String>,
+    /// Whether it runs as a stream: scans make watermarks, and groups leave when they are complete.
+    pub streaming: bool,
 }
 
 /// A subplan that is computed once and spooled for several readers.

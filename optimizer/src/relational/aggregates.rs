@@ -56,7 +56,7 @@ impl Binder<'_> {
             columns.push(output);
         }
         let rel = prepare(input, subqueries, computed);
-        let spec = AggregateSpec { group_by, grouping_sets, aggregates };
+        let spec = AggregateSpec { group_by, grouping_sets, aggregates, closing: None };
         Ok(Bound { rel: Rel::new(RelOp::Aggregate(spec), vec![rel]), columns })
     }
 

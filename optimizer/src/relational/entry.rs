@@ -339,7 +339,8 @@ impl Binder<'_> {
                 group_by.push((column, column));
             }
         }
-        let spec = AggregateSpec { group_by, grouping_sets: None, aggregates: Vec::new() };
+        let spec =
+            AggregateSpec { group_by, grouping_sets: None, aggregates: Vec::new(), closing: None };
         Ok(Bound { rel: Rel::new(RelOp::Aggregate(spec), vec![rel]), columns })
     }
 

@@ -26,6 +26,7 @@ use crate::physical::{
     AggregateCall, ColumnId, ColumnTable, GroupingSets, UnnestColumn, WindowCall,
 };
 use crate::properties::SortKey;
+use crate::streaming::Closing;
 
 /// One relational operator with its inputs.
 #[derive(Clone)]
@@ -114,6 +115,8 @@ pub(crate) struct AggregateSpec {
     pub grouping_sets: Option<GroupingSets>,
     /// The aggregates.
     pub aggregates: Vec<AggregateCall>,
+    /// The key that closes groups, in queries that run as streams.
+    pub closing: Option<Closing>,
 }
 
 /// A whole query in relational form.

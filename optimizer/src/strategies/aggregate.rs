@@ -191,8 +191,9 @@ impl Aggregation<'_> {
     }
 
     /// Whether the work can be split into states per subtask: values of DISTINCT or ordered aggregates must meet first.
+    /// Groups that leave early are complete in one place.
     pub fn splittable(&self) -> bool {
         let whole = |call: &AggregateCall| !call.distinct && call.order_by.is_empty();
-        self.spec.aggregates.iter().all(whole)
+        self.spec.closing.is_none() && self.spec.aggregates.iter().all(whole)
     }
 }

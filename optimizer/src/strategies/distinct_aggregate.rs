@@ -21,6 +21,7 @@ pub(super) fn without_distinct(rel: &Rel, spec: &AggregateSpec) -> Option<Rel> {
         group_by: vec![(column, column)],
         grouping_sets: None,
         aggregates: Vec::new(),
+        closing: None,
     };
     let plain = AggregateSpec {
         group_by: Vec::new(),
@@ -30,6 +31,7 @@ pub(super) fn without_distinct(rel: &Rel, spec: &AggregateSpec) -> Option<Rel> {
             .iter()
             .map(|call| AggregateCall { distinct: false, ..call.clone() })
             .collect(),
+        closing: None,
     };
     let mut outer =
         Rel::new(RelOp::Aggregate(plain), vec![Rel::new(RelOp::Aggregate(dedupe), vec![input])]);

@@ -133,6 +133,7 @@ pub fn input(sql: &str, tables: &Tables) -> OptimizerInput {
             })
             .collect(),
         shared_id: Arc::new(id),
+        stream_of: Arc::new(|_| None),
         hints: query
             .hints
             .into_iter()

@@ -10,6 +10,7 @@ use arrow::buffer::OffsetBuffer;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef, Int64Type};
 use datafusion_common::{DataFusionError, Result, ScalarValue, exec_err, plan_err};
+use datafusion_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility, lit,
@@ -32,7 +33,8 @@ pub(super) enum TimeFunction {
 
 /// All of them, for registries.
 pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
-    TimeFunction::ALL.into_iter().map(TimeFunction::function).collect()
+    let own = TimeFunction::ALL.into_iter().map(TimeFunction::function);
+    own.chain([super::first::function()]).collect()
 }
 
 impl TimeFunction {
@@ -199,6 +201,19 @@ impl ScalarUDFImpl for Function {
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
         let types: Vec<DataType> = args.arg_fields.iter().map(|f| f.data_type().clone()).collect();
         Ok(Arc::new(Field::new(self.name(), self.return_type(&types)?, true)))
+    }
+
+    /// All but the test for sessions keep the order of times; lists do so by their first elements.
+    fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
+        let constant = |p: &ExprProperties| p.sort_properties == SortProperties::Singleton;
+        Ok(match inputs {
+            [time, numbers @ ..]
+                if self.function != TimeFunction::SessionEdge && numbers.iter().all(constant) =>
+            {
+                time.sort_properties
+            }
+            _ => SortProperties::Unordered,
+        })
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

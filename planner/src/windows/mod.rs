@@ -7,6 +7,7 @@
 
 mod arguments;
 mod cumulate;
+mod first;
 mod functions;
 mod grid;
 mod hop;
@@ -25,6 +26,7 @@ use datafusion_sql::sqlparser::ast::{ObjectName, ObjectNamePart, TableFunctionAr
 
 use self::arguments::Arguments;
 
+pub use first::{first_of_list, opened_lists};
 pub(crate) use functions::functions;
 
 /// The name by which `PARTITION BY` after a table is given to the binder; no user can mean it unquoted.

@@ -1,7 +1,7 @@
 //! The consumer's end: aligns control events of several channels into one event for each port.
 //!
 //! The watermark is the minimum over the channels that have not ended and are not idle; when all are idle, so is the
-//! gate. A superstep or an end counts once all channels have sent it. Data passes as it comes.
+//! gate. A channel is idle until it says that it speaks. A superstep or an end counts once all channels have sent it. Data passes as it comes.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -55,7 +55,7 @@ impl InputGate {
     /// A gate over a queue; `channels[p]` is the number of producers of port p.
     pub fn new(queue: Arc<InputQueue>, channels: &[usize]) -> Self {
         let channel =
-            ChannelState { watermark: i64::MIN, idle: false, ended: false, in_superstep: true };
+            ChannelState { watermark: i64::MIN, idle: true, ended: false, in_superstep: true };
         InputGate {
             queue,
             ports: channels
@@ -64,7 +64,7 @@ impl InputGate {
                 .collect(),
             watermark: None,
             superstep: None,
-            idle: false,
+            idle: true,
             changed: false,
         }
     }
@@ -198,22 +198,31 @@ mod tests {
 
     #[test]
     fn the_slowest_channel_that_speaks_counts() {
-        let got = events(&[(0, watermark(9)), (1, watermark(5)), (1, StreamElement::Idle)]);
-        assert_eq!(got, ["Watermark(Watermark(5))", "Watermark(Watermark(9))"]);
-        let got = events(&[(0, watermark(9)), (1, StreamElement::End)]);
-        assert_eq!(got, ["Watermark(Watermark(9))"]);
+        let (idle, active) = (StreamElement::Idle, StreamElement::Active);
+        let both = [(0, active.clone()), (1, active.clone()), (0, watermark(9)), (1, watermark(5))];
+        let got = events(&[&both[..], &[(1, idle)]].concat());
+        assert_eq!(got, ["Active", "Watermark(Watermark(5))", "Watermark(Watermark(9))"]);
+        let got = events(&[&both[..3], &[(1, StreamElement::End)]].concat());
+        assert_eq!(got, ["Active", "Watermark(Watermark(9))"]);
+        // The other channel has never spoken.
+        let got = events(&[(0, active), (0, watermark(9))]);
+        assert_eq!(got, ["Active", "Watermark(Watermark(9))"]);
     }
 
     #[test]
     fn all_idle_is_idle_where_the_furthest_channel_was() {
-        let idle = StreamElement::Idle;
+        let (idle, active) = (StreamElement::Idle, StreamElement::Active);
         let got = events(&[
+            (0, active.clone()),
+            (1, active.clone()),
             (0, watermark(9)),
             (0, idle.clone()),
             (1, watermark(5)),
             (1, idle),
-            (1, StreamElement::Active),
+            (1, active),
         ]);
-        assert_eq!(got, ["Watermark(Watermark(5))", "Watermark(Watermark(9))", "Idle", "Active"]);
+        let wanted =
+            ["Active", "Watermark(Watermark(5))", "Watermark(Watermark(9))", "Idle", "Active"];
+        assert_eq!(got, wanted);
     }
 }

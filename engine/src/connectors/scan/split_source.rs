@@ -60,6 +60,8 @@ struct Shared {
     job: Arc<JobContext>,
     format: Box<dyn SplitFormat>,
     pending: Mutex<VecDeque<(usize, u64)>>,
+    /// Splits that were taken, and whose readers were not stepped again since they said so. Raised under `pending`.
+    unannounced: AtomicUsize,
     bytes_all: u64,
     bytes_done: AtomicU64,
     rows_delivered: AtomicUsize,
@@ -80,6 +82,7 @@ impl SplitSource {
             format,
             bytes_all: pending.iter().map(|(_, bytes)| bytes).sum(),
             pending: Mutex::new(pending),
+            unannounced: AtomicUsize::new(0),
             bytes_done: AtomicU64::new(0),
             rows_delivered: AtomicUsize::new(0),
         })))
@@ -98,6 +101,7 @@ impl Source for SplitSource {
             finished: Vec::new(),
             resume: Position::default(),
             said: VecDeque::new(),
+            unannounced: false,
         }))
     }
 
@@ -106,7 +110,9 @@ impl Source for SplitSource {
     }
 
     fn pending_from_us(&self) -> Option<i64> {
-        (!self.0.pending.lock().is_empty()).then_some(i64::MIN)
+        let pending = self.0.pending.lock();
+        let begun = pending.is_empty() && self.0.unannounced.load(Ordering::Acquire) == 0;
+        (!begun).then_some(i64::MIN)
     }
 }
 
@@ -122,6 +128,8 @@ struct SplitReader {
     resume: Position,
     /// What is to be said before the next batch; only for those who count event time.
     said: VecDeque<SplitEvent>,
+    /// Whether the split in hand is among the unannounced.
+    unannounced: bool,
 }
 
 struct Current {
@@ -142,7 +150,13 @@ struct Position {
 
 impl SplitReader {
     fn take(&mut self) -> Result<()> {
-        let next = self.shared.pending.lock().pop_front();
+        let mut pending = self.shared.pending.lock();
+        let next = pending.pop_front();
+        if next.is_some() && self.shared.spec.event_time.is_some() {
+            self.shared.unannounced.fetch_add(1, Ordering::Release);
+            self.unannounced = true;
+        }
+        drop(pending);
         match next {
             Some((split, bytes)) => self.start(split, bytes, 0)?,
             None => self.done = true,
@@ -215,6 +229,9 @@ impl SourceReader for SplitReader {
     fn step(&mut self, cx: &mut OperatorContext<'_>) -> Result<SourceOutput> {
         if let Some(event) = self.said.pop_front() {
             return Ok(SourceOutput::Split(event));
+        }
+        if std::mem::take(&mut self.unannounced) {
+            self.shared.unannounced.fetch_sub(1, Ordering::Release);
         }
         if self.has_enough() {
             self.done = true;

@@ -221,3 +221,61 @@ fn too_little_memory_is_an_error_that_names_the_operator() {
     drop(driver);
     assert_eq!(memory.used(), 0);
 }
+
+/// Rows of (slot, value), counted by slot, where no later slot is below the watermark.
+fn closing_spec() -> OperatorSpec {
+    let micros = DataType::Timestamp(arrow_schema::TimeUnit::Microsecond, None);
+    let bound =
+        Expr::Cast { expr: Box::new(Expr::Column(0)), to: DataType::Int64, fallible: false };
+    OperatorSpec::HashAggregate(HashAggregateSpec {
+        phase: AggregatePhase::Single,
+        input: vec![DataType::Int64, DataType::Int64],
+        keys: vec![Expr::Column(0)],
+        key_types: vec![DataType::Int64],
+        grouping_sets: None,
+        aggregates: vec![AggregateSpec {
+            function: "count".into(),
+            arg_types: vec![DataType::Int64],
+            args: vec![Expr::Column(1)],
+            distinct: false,
+            filter: None,
+            order_by: Vec::new(),
+            ignore_nulls: false,
+            result: DataType::Int64,
+        }],
+        late_keys: Vec::new(),
+        closing: Some(ClosingSpec { key: 0, bound, watermark_type: micros }),
+    })
+}
+
+fn slots(slots: &[Option<i64>]) -> StreamElement {
+    let keys: arrow::array::ArrayRef = Arc::new(arrow::array::Int64Array::from(slots.to_vec()));
+    let ones = arrow::array::Int64Array::from(vec![1; slots.len()]);
+    StreamElement::Batch(harness::batch(vec![keys, Arc::new(ones)]))
+}
+
+#[test]
+fn groups_leave_when_the_watermark_has_passed_them() {
+    let watermark = |at| StreamElement::Watermark(Watermark(at));
+    let input = vec![
+        slots(&[Some(1), Some(1), Some(2), None, Some(3)]),
+        watermark(1),
+        watermark(3),
+        // Late: 1 and 2 have left, and nobody hears of them again.
+        slots(&[Some(1), Some(3), Some(2), Some(4)]),
+        watermark(4),
+        slots(&[Some(4), None]),
+    ];
+    for interruptions in [Interruptions::None, Interruptions::EveryBatch] {
+        let job = harness::context(100);
+        let mut driver = Driver::new(&closing_spec(), &job, interruptions).unwrap();
+        let out = driver.run(vec![input.clone()]).unwrap();
+        let text = out.into_iter().map(|element| match element {
+            StreamElement::Batch(batch) => h::rows(&[batch]).join(" "),
+            StreamElement::Watermark(Watermark(at)) => format!("W{at}"),
+            other => panic!("emitted {other:?}"),
+        });
+        let text: Vec<String> = text.collect();
+        assert_eq!(text, ["W1", "1|2", "2|1", "W3", "3|2", "W4", "∅|2", "4|2"]);
+    }
+}

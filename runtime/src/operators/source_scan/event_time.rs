@@ -3,7 +3,8 @@
 //! The watermark is the least of the splits in hand, and never above what a pending split may hold. Invariant: a row
 //! that comes behind its own split's watermark is preceded by that watermark, so that lateness does not depend on how
 //! rows are cut into batches. A split that is caught up is left out until it is read again; with none left the scan
-//! is idle.
+//! is idle, as it is before its first one. It says that it speaks before it is asked for the first row of a split, so
+//! that nobody behind it goes on without it.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -58,7 +59,7 @@ impl EventTime {
             time: next()?,
             watermark: next()?,
             types: spec.types[..spec.delivered].to_vec(),
-            progress: Progress::default(),
+            progress: Progress { idle: true, ..Progress::default() },
         })
     }
 
@@ -111,14 +112,14 @@ impl EventTime {
         pending_us: Option<i64>,
         out: &mut VecDeque<StreamElement>,
     ) {
-        self.progress.hear(event);
+        self.progress.hear(event, out);
         out.extend(self.progress.rise(pending_us));
         out.extend(self.progress.fall_idle(pending_us));
     }
 
-    /// The reader waits: a scan without any split is idle.
+    /// The reader waits: a watermark that was held back may leave.
     pub(super) fn wait(&mut self, pending_us: Option<i64>) -> Option<StreamElement> {
-        self.progress.fall_idle(pending_us)
+        self.progress.rise(pending_us)
     }
 
     /// How far the splits are, and the rows that were read and have not left.
@@ -151,7 +152,7 @@ impl EventTime {
         let (progress, batches) = take_part(bytes)?;
         self.progress = serde_json::from_slice(progress)
             .map_err(|e| Error::Internal(format!("the watermarks of a scan: {e}")))?;
-        (self.progress.sent, self.progress.idle) = (None, false);
+        (self.progress.sent, self.progress.idle) = (None, true);
         let batches = restore_batches(&StateSnapshot { bytes: batches.to_vec() })?;
         ready.extend(batches.into_iter().map(StreamElement::Batch));
         Ok(())
@@ -187,17 +188,22 @@ impl Progress {
         let before = self.caught_up.remove(&current).unwrap_or(i64::MIN);
         let known = self.speaking.entry(current).or_insert(before);
         *known = before.max(*known);
+        self.speak(out);
+    }
+
+    fn speak(&mut self, out: &mut VecDeque<StreamElement>) {
         if std::mem::take(&mut self.idle) {
             out.push_back(StreamElement::Active);
         }
     }
 
-    fn hear(&mut self, event: SplitEvent) {
+    fn hear(&mut self, event: SplitEvent, out: &mut VecDeque<StreamElement>) {
         match event {
             SplitEvent::Reading(split) => {
                 self.current = Some(split);
                 let before = self.caught_up.remove(&split).unwrap_or(i64::MIN);
                 self.speaking.entry(split).or_insert(before);
+                self.speak(out);
             }
             SplitEvent::Ended(split) => {
                 self.speaking.remove(&split);
@@ -307,20 +313,20 @@ mod tests {
         let (mut time, mut out) = (event_time(), VecDeque::new());
         time.take(rows(&[10, 20], 5), None, &mut out).unwrap();
         time.take(rows(&[18], 5), None, &mut out).unwrap();
-        assert_eq!(text(&mut out), "[10, 20] W16 [18]");
+        assert_eq!(text(&mut out), "Active [10, 20] W16 [18]");
     }
 
     #[test]
     fn a_row_behind_its_split_is_preceded_by_the_watermark() {
         let (mut time, mut out) = (event_time(), VecDeque::new());
         time.take(rows(&[10, 30, 12, 29, 40, 1], 5), None, &mut out).unwrap();
-        assert_eq!(text(&mut out), "[10, 30] W26 [12, 29, 40] W36 [1]");
+        assert_eq!(text(&mut out), "Active [10, 30] W26 [12, 29, 40] W36 [1]");
         // The same rows, one a batch.
         let mut time = event_time();
         for at in [10, 30, 12, 29, 40, 1] {
             time.take(rows(&[at], 5), None, &mut out).unwrap();
         }
-        assert_eq!(text(&mut out), "[10] W6 [30] W26 [12] [29] [40] W36 [1]");
+        assert_eq!(text(&mut out), "Active [10] W6 [30] W26 [12] [29] [40] W36 [1]");
     }
 
     #[test]
@@ -329,7 +335,7 @@ mod tests {
         let (a, b) = (SplitId(1), SplitId(2));
         time.hear(SplitEvent::Reading(a), Some(i64::MIN), &mut out);
         time.take(rows(&[50], 0), Some(i64::MIN), &mut out).unwrap();
-        assert_eq!(text(&mut out), "[50]");
+        assert_eq!(text(&mut out), "Active [50]");
         time.hear(SplitEvent::Reading(b), None, &mut out);
         time.take(rows(&[7], 0), None, &mut out).unwrap();
         assert_eq!(text(&mut out), "[7] W8");
@@ -340,9 +346,6 @@ mod tests {
     #[test]
     fn idle_is_what_the_reader_knows() {
         let (mut time, mut out) = (event_time(), VecDeque::new());
-        assert!(time.wait(Some(0)).is_none());
-        assert!(matches!(time.wait(None), Some(StreamElement::Idle)));
-        assert!(time.wait(None).is_none());
         let a = SplitId(1);
         time.hear(SplitEvent::Reading(a), None, &mut out);
         time.take(rows(&[50], 0), None, &mut out).unwrap();
@@ -362,6 +365,6 @@ mod tests {
         let (mut other, mut out) = (event_time(), VecDeque::new());
         other.read_from(&bytes, &mut out).unwrap();
         other.take(rows(&[20], 0), None, &mut out).unwrap();
-        assert_eq!(text(&mut out), "[50] W51 [20]");
+        assert_eq!(text(&mut out), "[50] Active W51 [20]");
     }
 }

@@ -99,9 +99,10 @@ impl Operator for SourceScan {
                 }
                 SourceOutput::Continue => {}
                 SourceOutput::Wait(reason) => {
+                    // A split that was pending when the last rows came may have begun since.
                     let pending_us = self.pending_us();
                     match self.event_time.as_mut().and_then(|time| time.wait(pending_us)) {
-                        Some(idle) => self.ready.push_back(idle),
+                        Some(watermark) => self.ready.push_back(watermark),
                         None => return Ok(Output::Wait(reason)),
                     }
                 }

@@ -1,0 +1,145 @@
+//! Queries over tables without an end: which keys close groups, and what has to be refused.
+//!
+//! Invariant: every operator over an endless input gives each result after a finite time and keeps a state that the
+//! watermark bounds; a query for which that does not hold is refused here, before any strategy is looked at.
+
+mod bounds;
+
+use datafusion_expr::{Expr, TableSource};
+
+use self::bounds::Bounds;
+use crate::error::{OptimizerError, Result};
+use crate::input::StreamOf;
+use crate::physical::{ColumnId, ColumnTable};
+use crate::relational::{AggregateSpec, Rel, RelOp, RelQuery};
+
+/// The key by which groups are complete before the input ends.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Closing {
+    /// The output column of the key.
+    pub key: ColumnId,
+    /// What no later value of the key is below, over the watermark.
+    pub bound: Expr,
+    /// The column that stands for the watermark in the bound: the event-time column of a table.
+    pub watermark: ColumnId,
+}
+
+/// Finds the closing keys of a query that runs as a stream, and refuses what cannot. Gives whether it runs as one:
+/// because it is wanted, or because a table has no end.
+pub(crate) fn prepare(query: &mut RelQuery, stream_of: &StreamOf, wanted: bool) -> Result<bool> {
+    let endless = |source: &dyn TableSource| stream_of(source).is_some_and(|s| s.unbounded);
+    let reads = |rel: &Rel| reads_endless(rel, &endless);
+    if query.shared.iter().any(|shared| reads(&shared.root)) {
+        return Err(refused(
+            "an endless table in a WITH query that is read more than once",
+            "write the query out at each place",
+        ));
+    }
+    let streaming = wanted || reads(&query.root);
+    if streaming {
+        let mut walk = Walk { stream_of, columns: &query.columns, bounds: Bounds::default() };
+        walk.visit(&mut query.root)?;
+    }
+    Ok(streaming)
+}
+
+fn reads_endless(rel: &Rel, endless: &impl Fn(&dyn TableSource) -> bool) -> bool {
+    match &rel.op {
+        RelOp::Scan { source, .. } => endless(source.as_ref()),
+        _ => rel.inputs.iter().any(|input| reads_endless(input, endless)),
+    }
+}
+
+fn refused(what: &str, hint: &str) -> OptimizerError {
+    OptimizerError::Unsupported {
+        message: format!("{what} is not supported"),
+        hint: Some(hint.to_string()),
+    }
+}
+
+struct Walk<'a> {
+    stream_of: &'a StreamOf,
+    columns: &'a ColumnTable,
+    bounds: Bounds,
+}
+
+impl Walk<'_> {
+    /// Gives whether the rows have no end.
+    fn visit(&mut self, rel: &mut Rel) -> Result<bool> {
+        let mut endless = Vec::with_capacity(rel.inputs.len());
+        for input in &mut rel.inputs {
+            endless.push(self.visit(input)?);
+        }
+        let any = endless.iter().any(|endless| *endless);
+        match &mut rel.op {
+            RelOp::Scan { source, columns, .. } => {
+                let Some(stream) = (self.stream_of)(source.as_ref()) else { return Ok(false) };
+                let time = columns.iter().find(|(_, at)| Some(*at) == stream.event_time);
+                if let Some((id, _)) = time {
+                    self.bounds.add_event_time(*id);
+                }
+                return Ok(stream.unbounded);
+            }
+            RelOp::Compute { exprs } => self.bounds.compute(exprs, self.columns),
+            RelOp::Unnest { columns, .. } => self.bounds.unnest(columns),
+            RelOp::Union { targets, columns } => {
+                for (at, target) in targets.iter().enumerate() {
+                    let sources: Vec<ColumnId> = columns.iter().map(|input| input[at]).collect();
+                    self.bounds.unite(*target, &sources);
+                }
+            }
+            RelOp::Aggregate(spec) => {
+                spec.closing = self.closing(spec);
+                if any && spec.closing.is_none() {
+                    return Err(refused(
+                        "GROUP BY over an endless table by keys that no watermark closes",
+                        "declare a WATERMARK for the table and group by windows of its column: TUMBLE(TABLE t, \
+                         DESCRIPTOR(ts), INTERVAL '1' MINUTE)",
+                    ));
+                }
+            }
+            RelOp::Sort { .. } if any => {
+                return Err(refused(
+                    "ORDER BY over an endless table",
+                    "leave it out, or order the rows of a bounded query",
+                ));
+            }
+            RelOp::Window { .. } if any => {
+                return Err(refused("a window function over an endless table", BOUNDED));
+            }
+            RelOp::Join(_) if any => return Err(refused("a join with an endless table", BOUNDED)),
+            RelOp::AssertSingleRow | RelOp::RecursiveCte { .. } if any => {
+                return Err(refused("such a subquery over an endless table", BOUNDED));
+            }
+            RelOp::SharedScan { .. }
+            | RelOp::WorkTableScan { .. }
+            | RelOp::Values { .. }
+            | RelOp::Empty { .. }
+            | RelOp::Filter { .. }
+            | RelOp::Join(_)
+            | RelOp::Window { .. }
+            | RelOp::Sort { .. }
+            | RelOp::AssertSingleRow
+            | RelOp::RecursiveCte { .. } => {}
+            // The first rows are all that is wanted: the query ends with them.
+            RelOp::Limit { fetch, .. } => return Ok(any && fetch.is_none()),
+        }
+        Ok(any)
+    }
+
+    /// Of the keys with bounds the one that closes first: ends of windows that come out of a list lie closer together
+    /// than the starts that such windows share.
+    fn closing(&self, spec: &AggregateSpec) -> Option<Closing> {
+        if spec.grouping_sets.is_some() {
+            return None;
+        }
+        let bounded = spec.group_by.iter().filter_map(|(output, key)| {
+            let bound = self.bounds.of(*key)?.clone();
+            let watermark = *ColumnId::referenced(&bound).iter().next()?;
+            Some(Closing { key: *output, bound, watermark })
+        });
+        bounded.max_by_key(|closing| thalweg_planner::opened_lists(&closing.bound))
+    }
+}
+
+const BOUNDED: &str = "give the table an end, or run the query over a bounded one";
