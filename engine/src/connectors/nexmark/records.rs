@@ -62,7 +62,7 @@ pub enum Item {
     /// `state` of a person.
     State,
     /// `itemName` of an auction.
-    ItemName,
+    Thing,
     /// `description` of an auction.
     Description,
     /// `initialBid` of an auction, in cents.
@@ -103,7 +103,7 @@ impl Kind {
             ],
             Kind::Auction => &[
                 ("id", Item::Id),
-                ("itemName", Item::ItemName),
+                ("itemName", Item::Thing),
                 ("description", Item::Description),
                 ("initialBid", Item::InitialBid),
                 ("reserve", Item::Reserve),
@@ -145,7 +145,7 @@ impl Item {
             | Item::CreditCard
             | Item::City
             | Item::State
-            | Item::ItemName
+            | Item::Thing
             | Item::Description
             | Item::Channel
             | Item::Url => DataType::Utf8View,
@@ -186,7 +186,7 @@ impl Records<'_> {
             Item::Bidder => self.numbers(|e| events.bidder(e)),
             Item::Channel => self.cuts(|e| TEXTS.channel(channel_of(e)).0),
             Item::Url => self.cuts(|e| TEXTS.channel(channel_of(e)).1),
-            Item::ItemName => self.cuts(|e| words(e, Draw::Name, NAME_LENGTH)),
+            Item::Thing => self.cuts(|e| words(e, Draw::Name, NAME_LENGTH)),
             Item::Description => self.cuts(|e| words(e, Draw::Description, DESCRIPTION_LENGTH)),
             Item::Extra => self.cuts(|e| self.extra(e)),
             Item::Name => self.texts(name),
