@@ -12,6 +12,7 @@ mod frames;
 mod in_lists;
 mod join_keys;
 mod leftovers;
+mod outer_aggregates;
 mod overflow;
 mod rules;
 mod scan_names;

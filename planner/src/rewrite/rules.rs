@@ -41,7 +41,7 @@ use super::join_keys::{self, JoinKeys};
 use super::scan_names::ScanNames;
 use super::shared::SharedPlans;
 use super::unnesting::Unnesting;
-use super::{overflow, subquery_values};
+use super::{outer_aggregates, overflow, subquery_values};
 use crate::functions::Functions;
 
 /// Analyses and optimises the plans of one statement; all see the same clock and the same generated names.
@@ -88,6 +88,7 @@ impl Rewriter {
 
     /// Coerces types and checks the plan.
     pub(crate) fn analyze(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
+        outer_aggregates::check(&plan)?;
         let plan = self.scans.tell_apart(plan)?;
         self.analyzer.execute_and_check(plan, &self.config.options(), |_, _| {})
     }

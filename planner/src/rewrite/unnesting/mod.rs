@@ -23,7 +23,7 @@ mod single_value;
 use std::sync::Arc;
 
 use datafusion_common::config::ConfigOptions;
-use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion_common::{Column, DFSchema, JoinType, Result};
 use datafusion_expr::expr_rewriter::NamePreserver;
 use datafusion_expr::logical_plan::{Filter, Join, Projection};
@@ -138,11 +138,7 @@ impl Pass {
         let mut exprs = Vec::new();
         for expr in node.expressions() {
             let name = names.save(&expr);
-            let replaced = expr.transform_down(|e| match self.outer_of(&e, &node, &schema) {
-                None => Ok(Transformed::no(e)),
-                Some(outer) => Ok(Transformed::yes(self.unnest(e, &mut input, outer)?)),
-            })?;
-            exprs.push(name.restore(replaced.data));
+            exprs.push(name.restore(self.unnested(expr, &mut input, &node, &schema)?));
         }
         let node = node.with_new_exprs(exprs, vec![input])?;
         if node.schema().fields().len() == original.fields().len() {
@@ -150,6 +146,30 @@ impl Pass {
         }
         // The joined values end where the node has read them.
         Ok(Transformed::yes(restored(node, &original, &[])?))
+    }
+
+    /// An expression of a node with all subqueries that are ours taken apart.
+    fn unnested(
+        &self,
+        expr: Expr,
+        input: &mut LogicalPlan,
+        node: &LogicalPlan,
+        schema: &DFSchema,
+    ) -> Result<Expr> {
+        let unnested = expr.transform_down(|e| {
+            let Some(outer) = self.outer_of(&e, node, schema) else {
+                return Ok(Transformed::no(e));
+            };
+            if let Expr::ScalarSubquery(subquery) = &e
+                && let Some(value) = of_one_row(&subquery.subquery, &outer)?
+            {
+                // It may be the value of a subquery within, which is the node's now.
+                let value = self.unnested(value, input, node, schema)?;
+                return Ok(Transformed::new(value, true, TreeNodeRecursion::Jump));
+            }
+            Ok(Transformed::yes(self.unnest(e, input, outer)?))
+        })?;
+        Ok(unnested.data)
     }
 
     /// Whether one of a node's subqueries is ours.
@@ -186,11 +206,6 @@ impl Pass {
             return Ok(lit(!exists.negated));
         }
         let Some(subquery) = subquery_of(&expr) else { return Ok(expr) };
-        if matches!(expr, Expr::ScalarSubquery(_))
-            && let Some(value) = of_one_row(&subquery.subquery, &outer)?
-        {
-            return Ok(value);
-        }
         let plan = Arc::clone(&subquery.subquery);
         let domain = self.domain(input, outer)?;
         let pushed = domain.push(&plan)?;
