@@ -95,7 +95,7 @@ impl Executor {
             reader,
             job,
             _ended: ended,
-            _plan: plan.clone(),
+            plan: plan.clone(),
             token: token.clone(),
         })
     }
@@ -132,7 +132,8 @@ impl Executor {
             return Err(Error::Cancelled);
         }
         let (threads, batch_rows) = (settings.threads(), settings.batch_rows());
-        let options = LowerOptions { threads, batch_rows, sink, streaming: plan.streaming, parallel_sink };
+        let options =
+            LowerOptions { threads, batch_rows, sink, streaming: plan.streaming, parallel_sink };
         let graph = with_deep_stack(|| lower(plan, &options)).map_err(deep_stack_failure)??;
         let limit = settings.memory_limit().and_then(|bytes| usize::try_from(bytes).ok());
         self.memory.set_limit(limit.unwrap_or(usize::MAX));
@@ -177,7 +178,7 @@ pub(crate) struct Execution {
     /// Registered with the job, so that its end wakes the channel.
     _ended: BoxFuture<'static, thalweg_runtime::Result<()>>,
     /// Keeps the tables that are read, which may have been dropped or replaced meanwhile.
-    _plan: PhysicalPlan,
+    plan: PhysicalPlan,
     /// Kept, so that the session can cancel the query as long as it is read.
     token: CancellationToken,
 }
@@ -196,6 +197,11 @@ impl Drop for Reader {
 }
 
 impl Execution {
+    /// Whether rows come for as long as the query's inputs bring any.
+    pub(crate) fn is_continuous(&self) -> bool {
+        self.plan.streaming
+    }
+
     /// The next batch, the error the job ended with, or `None` at its end.
     pub(crate) fn poll_batch(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<RecordBatch>>> {
         if let Received::Batch(batch) = self.reader.channel.receive(cx.waker()) {

@@ -198,6 +198,14 @@ impl FrameStream {
         }
     }
 
+    /// Whether the query is a continuous one: each row is final when it comes, and the next may be long in coming.
+    pub fn is_continuous(&self) -> bool {
+        match &self.source {
+            Source::Rows(_) => false,
+            Source::Job(execution) => execution.is_continuous(),
+        }
+    }
+
     /// Records that the query has left out so far because they could not be read: none, unless a table's options say so.
     pub fn skipped_records(&self) -> u64 {
         match &self.source {

@@ -3,11 +3,11 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader, IsTerminal, Write};
 
-use futures::StreamExt;
 use futures::executor::block_on;
+use futures::{FutureExt, StreamExt};
 
 use super::dot::{self, DotCommand};
-use super::format::{Display, FormatName, result_format, text_lines};
+use super::format::{Display, FormatName, ResultFormat, result_format, text_lines};
 use super::interrupt::Interrupts;
 use super::output::{Output, PrintError, to_stderr, to_stdout};
 use super::progress::ProgressLine;
@@ -277,7 +277,19 @@ impl Runner {
         let mut progress = stream.progress_handle().and_then(ProgressLine::show);
         let mut bytes = Vec::new();
         format.begin(&schema, &mut bytes)?;
-        while let Some(batch) = block_on(stream.next()) {
+        let continuous = stream.is_continuous();
+        loop {
+            let next = match stream.next().now_or_never() {
+                Some(next) => next,
+                None => {
+                    if continuous {
+                        progress = None;
+                        self.show(format.as_mut(), &mut bytes)?;
+                    }
+                    block_on(stream.next())
+                }
+            };
+            let Some(batch) = next else { break };
             format.batch(&batch?, &mut bytes)?;
             if bytes.len() >= WRITE_BYTES {
                 // The progress line must not stand between rows.
@@ -294,6 +306,22 @@ impl Runner {
         format.end(&mut bytes)?;
         self.printed |= !bytes.is_empty();
         self.output.write(&bytes)
+    }
+
+    /// Shows what there is of a result whose next rows may be long in coming.
+    fn show(
+        &mut self,
+        format: &mut dyn ResultFormat,
+        bytes: &mut Vec<u8>,
+    ) -> Result<(), PrintError> {
+        format.pause(bytes);
+        if !bytes.is_empty() {
+            self.output.write(bytes)?;
+            self.output.flush()?;
+            self.printed = true;
+            bytes.clear();
+        }
+        Ok(())
     }
 
     /// How many rows a statement has written, for somebody who watches.

@@ -95,6 +95,8 @@ pub trait ResultFormat {
     fn begin(&mut self, schema: &SchemaRef, out: &mut Vec<u8>) -> Result<()>;
     /// The next rows.
     fn batch(&mut self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<()>;
+    /// The next rows may be long in coming: nothing of those that came is kept back.
+    fn pause(&mut self, _out: &mut Vec<u8>) {}
     /// After the last batch.
     fn end(&mut self, out: &mut Vec<u8>) -> Result<()>;
 }

@@ -38,6 +38,8 @@ pub(super) struct Table {
     /// One for each of them.
     widths: Vec<usize>,
     begun: bool,
+    /// Rows are shown as they come, and none is left out.
+    live: bool,
     rows: usize,
 }
 
@@ -52,13 +54,14 @@ impl Table {
             columns: Vec::new(),
             widths: Vec::new(),
             begun: false,
+            live: false,
             rows: 0,
         }
     }
 
     fn keep(&mut self, row: Row, out: &mut Vec<u8>) {
         self.rows += 1;
-        if self.width.is_some() {
+        if self.width.is_some() && !self.live {
             if self.head.len() < SHOWN_ROWS / 2 {
                 self.head.push(row);
                 return;
@@ -67,7 +70,7 @@ impl Table {
             if self.tail.len() > SHOWN_ROWS / 2 {
                 self.tail.pop_front();
             }
-        } else if self.begun {
+        } else if self.begun || self.live {
             self.print_row(&row, out);
         } else {
             self.head.push(row);
@@ -173,11 +176,25 @@ impl ResultFormat for Table {
         Ok(())
     }
 
+    fn pause(&mut self, out: &mut Vec<u8>) {
+        if self.rows == 0 {
+            // Widths come from rows.
+            return;
+        }
+        if !self.begun {
+            self.begin_box(out);
+        }
+        for row in std::mem::take(&mut self.tail) {
+            self.print_row(&row, out);
+        }
+        self.live = true;
+    }
+
     fn end(&mut self, out: &mut Vec<u8>) -> Result<()> {
         if !self.begun {
             self.begin_box(out);
         }
-        let shown = self.rows.min(SHOWN_ROWS);
+        let shown = if self.live { self.rows } else { self.rows.min(SHOWN_ROWS) };
         let hidden = self.width.is_some() && self.rows > shown;
         if hidden {
             let fields = self.schema.as_ref().map_or(0, |schema| schema.fields().len());
