@@ -4,6 +4,7 @@ mod coercion;
 mod common_subplans;
 mod conversions;
 mod dates;
+mod decimal_constants;
 mod decimals;
 mod dependencies;
 mod exact_constants;

@@ -34,6 +34,7 @@ use datafusion_optimizer::{Analyzer, Optimizer, OptimizerConfig, OptimizerContex
 use super::coercion::{self, Coercion};
 use super::conversions::Conversions;
 use super::dates::DateComparisons;
+use super::decimal_constants::DecimalConstants;
 use super::dependencies::{SoundDependencies, SoundDistinct};
 use super::filters::PushFilters;
 use super::in_lists::SoundSimplification;
@@ -115,6 +116,7 @@ fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     vec![
         Arc::new(OptimizeUnions::new()),
         Arc::new(UnionsToFilter::new()),
+        Arc::new(DecimalConstants),
         Arc::new(SoundSimplification::default()),
         Arc::new(DateComparisons),
         Arc::new(SoundDistinct::default()),

@@ -1,9 +1,10 @@
 //! Rows in the types of the table that they are written to.
 
 use arrow::array::{Array, RecordBatch, RecordBatchOptions};
-use arrow::compute::{CastOptions, cast_with_options};
+use arrow::compute::CastOptions;
 use arrow::datatypes::SchemaRef;
 use thalweg_runtime::batch::Batch;
+use thalweg_runtime::expr::cast_column;
 use thalweg_runtime::{Error, Result};
 
 /// The batch with the columns of a schema, by position. Values that do not fit and NULLs where none may be are errors.
@@ -18,7 +19,7 @@ pub fn typed_batch(batch: Batch, schema: &SchemaRef) -> Result<RecordBatch> {
         let column = if column.data_type() == field.data_type() {
             column.clone()
         } else {
-            cast_with_options(column, field.data_type(), &options)?
+            cast_column(column, field.data_type(), &options)?
         };
         if !field.is_nullable() && column.logical_null_count() > 0 {
             return Err(Error::user(format!("column \"{}\" must not be NULL", field.name())));
