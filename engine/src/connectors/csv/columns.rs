@@ -1,9 +1,16 @@
 //! Guessing the names and types of columns from records.
+//!
+//! Invariant: a file that our writer wrote with a header is read back with its names and types, whatever they look like.
+//! The writer quotes text that looks like another type, and names likewise; only a name that looks like the text below
+//! it has no quotes, since a file that quotes everything and has no header begins just so. For the same reason something is
+//! missing or added at the end of a header of such names that stands alone: see [`Sample::is_one_row`].
 
 use arrow::datatypes::DataType;
 
 use super::infer::Sample;
-use crate::connectors::text::{FixedPoint, Kinds, is_needlessly_quoted};
+use crate::connectors::text::{
+    Field, FixedPoint, Kinds, header_needs_quotes, stands_without_quotes,
+};
 
 /// What quotes around a value say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,10 +29,18 @@ impl Quotes {
         if rows().any(|f| !f.quoted && !blank(&f)) {
             return Quotes::Text;
         }
-        let (delimiter, quote) = (sample.structure.delimiter, sample.structure.quote);
-        let needless = (0..sample.records)
-            .flat_map(|r| sample.fields(r))
-            .any(|f| f.quoted && is_needlessly_quoted(&sample.value(f), delimiter, quote));
+        let Some(quote) = sample.structure.quote else { return Quotes::Text };
+        let delimiter = sample.structure.delimiter;
+        // Nobody who quotes only where it is needed would quote such a name, or such a value.
+        let name = |text: &[u8]| !header_needs_quotes(text, delimiter, quote);
+        let value = |text: &[u8]| {
+            stands_without_quotes(text, delimiter, quote) && Kinds::of(text).is_text()
+        };
+        let is_needless = |needless: &dyn Fn(&[u8]) -> bool, field: &Field| {
+            field.quoted && needless(&sample.value(field))
+        };
+        let needless = sample.fields(0).iter().any(|f| is_needless(&name, f))
+            || rows().any(|f| is_needless(&value, f));
         if needless { Quotes::Nothing } else { Quotes::Text }
     }
 }
@@ -35,13 +50,22 @@ impl Quotes {
 struct Guess {
     kinds: Kinds,
     fixed: FixedPoint,
+    /// Whether there are values in quotes, blank ones left out.
     quoted: bool,
+    /// Whether there are values without quotes.
     unquoted: bool,
+    /// Whether there are quotes around nothing or white space.
+    blank: bool,
 }
 
 impl Guess {
-    const NEW: Guess =
-        Guess { kinds: Kinds::ANY, fixed: FixedPoint::NEW, quoted: false, unquoted: false };
+    const NEW: Guess = Guess {
+        kinds: Kinds::ANY,
+        fixed: FixedPoint::NEW,
+        quoted: false,
+        unquoted: false,
+        blank: false,
+    };
 
     fn seen(&self) -> bool {
         self.quoted || self.unquoted
@@ -49,10 +73,26 @@ impl Guess {
 
     fn data_type(&self, quotes: Quotes) -> DataType {
         let text = match quotes {
-            Quotes::Text => !self.unquoted,
+            // An empty text that was written with quotes keeps its column text.
+            Quotes::Text => !self.unquoted || self.blank,
             Quotes::Nothing => !self.seen(),
         };
         if text { DataType::Utf8View } else { self.kinds.data_type(self.fixed.scale()) }
+    }
+
+    /// Whether there are values of another type than text.
+    fn is_typed(&self, quotes: Quotes) -> bool {
+        self.seen() && self.data_type(quotes) != DataType::Utf8View
+    }
+
+    /// Whether the values could be names: quotes say so, or they look like nothing else.
+    fn is_wording(&self, quotes: Quotes) -> bool {
+        self.seen() && ((quotes == Quotes::Text && !self.unquoted) || self.kinds.is_wording())
+    }
+
+    /// Whether the values look like those of another column.
+    fn is_like(&self, other: &Guess) -> bool {
+        self.seen() && other.seen() && self.kinds.looks_like(other.kinds)
     }
 }
 
@@ -79,10 +119,7 @@ impl<'a> ColumnGuesses<'a> {
         for (guess, field) in self.columns.iter_mut().zip(sample.fields(record)) {
             let text = sample.value(field);
             if text.trim_ascii().is_empty() {
-                // An empty text that was written with quotes keeps its column text.
-                if field.quoted {
-                    (guess.kinds, guess.quoted) = (Kinds::TEXT, true);
-                }
+                guess.blank |= field.quoted;
             } else if field.quoted || self.null != Some(&text[..]) {
                 guess.kinds = guess.kinds.and(Kinds::of(&text));
                 guess.fixed.add(&text);
@@ -97,17 +134,74 @@ impl<'a> ColumnGuesses<'a> {
         self.columns.iter_mut().for_each(|guess| guess.fixed.leave_open());
     }
 
-    /// Whether the first record names the columns: it is text where values below are not, or all of it is text.
-    pub fn header_above(&self, sample: &Sample<'_>, quotes: Quotes) -> bool {
+    /// Whether the first record names the columns of those below, which were added; and what quotes say.
+    pub fn header_above(&self, sample: &Sample<'_>) -> (bool, Quotes) {
         let mut first = ColumnGuesses::new(sample.width(0), self.null);
         first.add(sample, 0);
-        let is_text = |g: &Guess| g.seen() && g.data_type(quotes) == DataType::Utf8View;
+        let quotes = Quotes::of(sample);
+        let found = match quotes {
+            Quotes::Text if self.is_bare_name(&first, sample) => true,
+            Quotes::Text if self.continues(&first, sample) => return (false, Quotes::Nothing),
+            Quotes::Text | Quotes::Nothing => self.are_named_by(&first, quotes),
+        };
+        (found, quotes)
+    }
+
+    /// Whether a first record has something else than the values below, or only what may be names.
+    fn are_named_by(&self, first: &ColumnGuesses<'_>, quotes: Quotes) -> bool {
         let differs = first.columns.iter().zip(&self.columns).any(|(first, below)| {
-            is_text(first) && below.seen() && below.data_type(quotes) != DataType::Utf8View
+            let other = first.is_wording(quotes) || (first.seen() && !first.is_like(below));
+            other && below.is_typed(quotes)
         });
-        let some_text = first.columns.iter().any(is_text);
-        let all_text = first.columns.iter().all(|g| is_text(g) || !g.seen());
-        differs || (some_text && all_text)
+        let names = first.columns.iter().filter(|guess| guess.is_wording(quotes)).count();
+        let seen = first.columns.iter().filter(|guess| guess.seen()).count();
+        // A column without a name is none of a header's, unless it is the first: that one may number the rows.
+        let columns = first.columns.iter().zip(&self.columns).skip(1);
+        let missing = |(name, below): (&Guess, &Guess)| !name.seen() && !name.blank && below.seen();
+        differs || (names > 0 && names == seen && !columns.into_iter().any(missing))
+    }
+
+    /// Whether the first record has a value without quotes above text in quotes that looks just like it.
+    fn is_bare_name(&self, first: &ColumnGuesses<'_>, sample: &Sample<'_>) -> bool {
+        let columns = first.columns.iter().zip(&self.columns).enumerate();
+        columns.into_iter().any(|(column, (name, below))| {
+            name.unquoted
+                && below.seen()
+                && !below.is_typed(Quotes::Text)
+                && self.first_value(sample, column).is_some_and(|(value, quoted)| {
+                    let value = Kinds::of(&value);
+                    quoted && !value.is_text() && value.looks_like(name.kinds)
+                })
+        })
+    }
+
+    /// The first value of a column below the first record that is not blank, and whether it is quoted.
+    fn first_value(&self, sample: &Sample<'_>, column: usize) -> Option<(Vec<u8>, bool)> {
+        let fields = (1..sample.records).filter_map(|record| sample.fields(record).get(column));
+        let mut values = fields.map(|field| (sample.value(field), field.quoted));
+        values.find(|(value, quoted)| {
+            !value.trim_ascii().is_empty() && (*quoted || self.null != Some(&value[..]))
+        })
+    }
+
+    /// Whether all values are quoted and the first record goes on below: it has values of the same types, and nothing
+    /// above values of other types. A record by itself goes on if it is written as a row. What the writer would have had to
+    /// quote even as a name proves nothing.
+    fn continues(&self, first: &ColumnGuesses<'_>, sample: &Sample<'_>) -> bool {
+        let mut all = self.columns.iter().chain(&first.columns);
+        if all.any(|guess| guess.unquoted) || self.are_named_by(first, Quotes::Nothing) {
+            return false;
+        }
+        let below = if sample.is_one_row() { first } else { self };
+        let columns = first.columns.iter().zip(&below.columns);
+        columns.zip(sample.fields(0)).any(|((first, below), field)| {
+            first.is_like(below)
+                && !below.kinds.is_text()
+                && sample.structure.quote.is_some_and(|quote| {
+                    let (value, delimiter) = (sample.value(field), sample.structure.delimiter);
+                    stands_without_quotes(&value, delimiter, quote)
+                })
+        })
     }
 
     /// The type of a column.

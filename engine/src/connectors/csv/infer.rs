@@ -17,7 +17,7 @@ use crate::connectors::files::{
     Compression, CsvOptions, FoundFile, common_type, delimiter_by_name, must_share_a_column,
     unpacking_reader,
 };
-use crate::connectors::text::{DELIMITERS, Field, RecordEnd, Structure};
+use crate::connectors::text::{DELIMITERS, Field, Kinds, RecordEnd, Structure};
 
 /// Bytes of the first file's beginning that are looked at; of a smaller file all are.
 const SAMPLE_BYTES: u64 = 8 << 20;
@@ -91,8 +91,10 @@ pub fn infer_files(
     if compression == Compression::None {
         probe(sampled, structure, &mut columns)?;
     }
-    let quotes = Quotes::of(&sample);
-    let header = csv.header.unwrap_or_else(|| columns.header_above(&sample, quotes));
+    let (header, quotes) = match csv.header {
+        Some(header) => (header, Quotes::of(&sample)),
+        None => columns.header_above(&sample),
+    };
     if !header {
         columns.add(&sample, 0);
     }
@@ -201,7 +203,7 @@ fn empty(file: &FoundFile, csv: CsvOptions, declared: Option<&SchemaRef>) -> Res
         None => Err(Error::User {
             message: format!("the file \"{}\" is empty", file.name),
             detail: None,
-            hint: Some("declare the columns with CREATE TABLE".into()),
+            hint: Some(file.declaration("csv")),
         }),
     }
 }
@@ -289,6 +291,18 @@ impl<'a> Sample<'a> {
         out
     }
 
+    /// Whether there is one record, written as a row is: the writer lets an empty line follow a header that could be
+    /// taken for a row, or leaves its line open where an empty line is a row.
+    pub fn is_one_row(&self) -> bool {
+        self.records == 1
+            && self.first_end == self.text.len()
+            && (self.width(0) > 1 || self.closes())
+    }
+
+    fn closes(&self) -> bool {
+        self.text.ends_with(b"\n") || self.text.ends_with(b"\r")
+    }
+
     /// The record as names of columns.
     fn names(&self, record: usize) -> Vec<String> {
         self.fields(record).iter().map(|f| header_name(&self.value(f), f.quoted)).collect()
@@ -306,29 +320,81 @@ impl<'a> Sample<'a> {
     }
 }
 
-/// The delimiter that gives most records the same number of fields, more than one, the first record among them.
+/// What speaks for a delimiter, the strongest first.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+struct Fitness {
+    /// Behind every closing quote the field ends.
+    closes: bool,
+    /// Every record has the same number of fields.
+    agrees: bool,
+    /// All values below the first record look like numbers or other types.
+    typed: bool,
+    /// How many records have the same number of fields, and how many fields.
+    score: f64,
+    /// How many of the values below the first record do.
+    typed_share: f64,
+}
+
+/// The delimiter that gives most records the same number of fields, more than one, the first record among them. One at
+/// which quoted fields do not end is taken only if they end at none.
 fn guess_delimiter(text: &[u8], whole: bool, quote: Option<u8>) -> u8 {
-    let mut best = ((false, 0.0), b',');
+    let mut best: Option<(Fitness, u8)> = None;
     for delimiter in DELIMITERS {
         let structure = Structure { delimiter, quote, empty_lines: false };
         let sample = Sample::of_records(structure, text, whole, DIALECT_RECORDS);
-        let mut widths: Vec<usize> = (0..sample.records).map(|r| sample.width(r)).collect();
-        let Some(first) = widths.first().copied() else { continue };
-        widths.sort_unstable();
-        let groups = widths.chunk_by(|a, b| a == b);
-        let Some(most) = groups.max_by_key(|g| (g.len(), g[0])) else { continue };
-        if most[0] < 2 || most[0] != first {
-            continue;
-        }
-        // A delimiter that agrees everywhere beats one that gives more fields here and there.
-        let agreeing = most.len() as f64 / widths.len() as f64;
-        let score = agreeing * agreeing * (1.0 + (most[0] as f64).ln() / 10.0);
-        let found = (most.len() == widths.len(), score);
-        if (found.0 && !best.0.0) || (found.0 == best.0.0 && found.1 > best.0.1 + 1e-9) {
-            best = (found, delimiter);
+        // Of two that are equally fit it is the likelier one.
+        if let Some(fitness) = fitness(&sample)
+            && best.is_none_or(|(known, _)| fitness > known)
+        {
+            best = Some((fitness, delimiter));
         }
     }
-    best.1
+    best.map_or_else(|| only_column(text, whole, quote), |(_, delimiter)| delimiter)
+}
+
+/// A delimiter for a file whose first record has one field at all of them: one that no record has, if there is any.
+fn only_column(text: &[u8], whole: bool, quote: Option<u8>) -> u8 {
+    let one_field = |records_max: usize| {
+        move |delimiter: &u8| {
+            let structure = Structure { delimiter: *delimiter, quote, empty_lines: false };
+            let sample = Sample::of_records(structure, text, whole, records_max);
+            (0..sample.records).all(|r| sample.width(r) == 1)
+        }
+    };
+    match DELIMITERS.iter().all(one_field(1)) {
+        true => DELIMITERS.into_iter().find(one_field(DIALECT_RECORDS)).unwrap_or(DELIMITERS[0]),
+        false => DELIMITERS[0],
+    }
+}
+
+/// How well a sample goes with its delimiter; `None` if the first record has but one field, or another number of them than
+/// most.
+fn fitness(sample: &Sample<'_>) -> Option<Fitness> {
+    let mut widths: Vec<usize> = (0..sample.records).map(|r| sample.width(r)).collect();
+    let first = *widths.first()?;
+    widths.sort_unstable();
+    let most = widths.chunk_by(|a, b| a == b).max_by_key(|g| (g.len(), g[0]))?;
+    if first < 2 || most[0] != first {
+        return None;
+    }
+    let agreeing = most.len() as f64 / widths.len() as f64;
+    let typed_share = typed_share(sample);
+    Some(Fitness {
+        closes: !sample.fields.iter().any(|field| field.trailing),
+        agrees: most.len() == widths.len(),
+        typed: typed_share >= 1.0,
+        score: agreeing * agreeing * (1.0 + (first as f64).ln() / 10.0),
+        typed_share,
+    })
+}
+
+/// How many of the values are no wording, those of the first record left out if there are others.
+fn typed_share(sample: &Sample<'_>) -> f64 {
+    let from = usize::from(sample.records > 1);
+    let fields = (from..sample.records).flat_map(|record| sample.fields(record));
+    let typed = fields.map(|field| !Kinds::of(&sample.value(field)).is_wording());
+    let (typed, all) = typed.fold((0, 0), |(n, all), typed| (n + u32::from(typed), all + 1_u32));
+    f64::from(typed) / f64::from(all.max(1))
 }
 
 /// Looks at places further on in a large file. Records are taken where they have the right number of fields.

@@ -70,6 +70,16 @@ fn delimiters_are_found_out() {
 }
 
 #[test]
+fn a_delimiter_at_which_quoted_fields_do_not_end_is_none() {
+    let text = "\"2503\";\"1,234\"\n\"-41\";\"0,75\"\n\"-45\";\"12,5\"\n";
+    assert_eq!(rows(text), ["2503|1,234", "-41|0,75", "-45|12,5"]);
+    assert_eq!(rows("\"x\";\"1,2\"\n\"y\";\"3,4\"\n"), ["x|1,2", "y|3,4"]);
+    assert_eq!(rows("\"a, b\"|\"c\"\r\n\"d, e\"|\"f\"\r\n"), ["d, e|f"]);
+    // At none of the delimiters all fields end.
+    assert_eq!(rows("k,v\n1,\"x\" y\n2,z\n"), ["1|x y", "2|z"]);
+}
+
+#[test]
 fn null_and_the_empty_string_differ() {
     assert_eq!(rows("a,b\nx,\ny,\"\"\n"), ["x|∅", "y|"]);
     assert_eq!(rows("a\nx\n\n\"\"\n"), ["x", "∅", ""]);
@@ -212,6 +222,66 @@ fn quotes_say_that_a_value_is_text_unless_everything_is_quoted() {
     assert_eq!(found("id,n\n\"1\",\"x\"\n\"2\",\"y\"\n"), [number.clone(), text.clone()]);
     assert_eq!(found("\"id\"\n\"1\"\n"), [DataType::Int64]);
     assert_eq!(found("\"id\",\"n\",\"c\"\n1,\"x\",\"7\"\n"), [number, text.clone(), text]);
+}
+
+#[test]
+fn a_file_that_quotes_everything_need_not_have_a_header() {
+    let found = |text: &str| (rows(text), types(text));
+    let (double, number) = (DataType::Float64, DataType::Int64);
+    let named = |types: &[&DataType]| -> Vec<(String, DataType)> {
+        let named = types.iter().enumerate();
+        named.map(|(i, t)| (format!("column_{}", i + 1), (*t).clone())).collect()
+    };
+    let text = "\"39.26\",\"45.48\"\n\"45.48\",\"-5.48\"\n";
+    let expected = vec!["39.26|45.48".to_string(), "45.48|-5.48".to_string()];
+    assert_eq!(found(text), (expected, named(&[&double, &double])));
+    // An empty text between quotes is no value of a number, nor a name.
+    let text = "\"1\",\"\",\"x\"\n\"\",\"2\",\"y\"\n";
+    let expected = vec!["1|∅|x".to_string(), "∅|2|y".to_string()];
+    assert_eq!(found(text), (expected, named(&[&number, &number, &DataType::Utf8View])));
+    // A record by itself is a row unless it ends as the writer's headers do.
+    assert_eq!(rows("\"-74,91\",\"-4.1\",\"true\"\n"), ["-74,91|-4.1|true"]);
+    assert_eq!(rows("\"-4.1\",\"true\""), ["-4.1|true"]);
+    assert_eq!(rows("\"-4.1\"\n"), ["-4.1"]);
+    assert_eq!(rows("\"-4.1\",\"true\"\n\n"), [""; 0]);
+    // Numbers that are quoted only for their commas follow numbers without quotes.
+    assert_eq!(rows("12,a\n\"1,234\",b\n7,c\n"), ["12|a", "1,234|b", "7|c"]);
+    assert_eq!(rows("\"600\"\n\"025\"\n"), ["600", "025"]);
+    // Names are above, even where they look like numbers.
+    assert_eq!(rows("\"2024\",\"2025\"\n1,2\n"), ["1|2"]);
+    assert_eq!(rows("\"k,v\",\"2025\"\n\"1\",\"2\"\n"), ["1|2"]);
+    assert_eq!(rows("2024,2025\n\"1\",\"2\"\n"), ["1|2"]);
+}
+
+#[test]
+fn names_may_look_like_values_of_other_types() {
+    let names = |text: &str| types(text).into_iter().map(|(n, _)| n).collect::<Vec<_>>();
+    assert_eq!(names("2024,at\n2024-01-31,x\n2024-02-01,y\n"), ["2024", "at"]);
+    assert_eq!(names("\"2024\";\"k\"\n\"true\";\"x\"\n\"false\";\"\"\n"), ["2024", "k"]);
+    assert_eq!(names("2024-01-01,2024-02-01\n5,6\n"), ["2024-01-01", "2024-02-01"]);
+    // Where a value is missing there are no names, but rows may be numbered without one.
+    assert_eq!(rows("Main,\n,2024-01-31\nElbe,\n")[0], "Main|∅");
+    assert_eq!(names(",name\n0,Main\n1,Elbe\n"), ["column_1", "name"]);
+    // Codes and times with a zone are values among their like.
+    assert_eq!(rows("007\n123\n"), ["007", "123"]);
+    assert_eq!(rows("007,x\n008,y\n"), ["007|x", "008|y"]);
+    let times = "2024-01-31T10:00:00Z\n2024-01-31 10:00:00\n";
+    assert_eq!(rows(times), ["2024-01-31T10:00:00Z", "2024-01-31 10:00:00"]);
+}
+
+#[test]
+fn numbers_with_commas_are_no_two_fields() {
+    assert_eq!(rows("-2543;55,00\n2494;-83,04\n"), ["-2543|55,00", "2494|-83,04"]);
+    assert_eq!(rows("1,5;2,5\n3,25;4,0\n"), ["1,5|2,5", "3,25|4,0"]);
+    assert_eq!(rows("level\n20,96\n"), ["20,96"]);
+    assert_eq!(rows("name\nSmith, John\n"), ["Smith, John"]);
+}
+
+#[test]
+fn an_empty_file_says_how_its_columns_are_declared() {
+    let (message, hint) = error("", &FileOptions::default());
+    assert_eq!(message, "the file \"FILE\" is empty");
+    assert!(hint.is_some_and(|hint| hint.contains("CREATE TABLE t (…) WITH ('connector'")));
 }
 
 #[test]

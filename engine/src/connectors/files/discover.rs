@@ -31,6 +31,17 @@ pub struct FoundFile {
     pub columns: Option<Vec<String>>,
 }
 
+impl FoundFile {
+    /// How columns are declared that the file does not tell; `format` is its name in SQL.
+    pub fn declaration(&self, format: &str) -> String {
+        let path = self.name.replace('\'', "''");
+        format!(
+            "declare the columns: CREATE TABLE t (…) WITH \
+             ('connector' = 'filesystem', 'path' = '{path}', 'format' = '{format}')"
+        )
+    }
+}
+
 /// The environment through which planning reads heads and footers; it owns no thread unless asked to.
 pub fn system_env() -> Arc<dyn Environment> {
     static ENV: LazyLock<Arc<System>> = LazyLock::new(System::new);

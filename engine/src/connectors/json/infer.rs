@@ -1,5 +1,6 @@
 //! Columns and types of JSON files, from a sample of their objects. Strings that are all ISO dates, times or timestamps
-//! are read as such, as in delimited text.
+//! are read as such, as in delimited text; `"NaN"`, `"Infinity"` and `"-Infinity"` are doubles among numbers, since JSON has
+//! no other way of writing them, and text by themselves.
 
 use std::fs::File;
 use std::io::Read;
@@ -70,7 +71,7 @@ fn columns(shape: Shape, file: &FoundFile) -> Result<SchemaRef> {
         return Err(Error::User {
             message: format!("the JSON file \"{}\" holds no object with a key", file.name),
             detail: None,
-            hint: Some("declare the columns with CREATE TABLE".into()),
+            hint: Some(file.declaration("json")),
         });
     }
     let fields: Vec<Field> =
@@ -143,6 +144,8 @@ enum Shape {
     /// Integers beyond 64 bits.
     LongInteger,
     Double,
+    /// The name of a double that is no number.
+    Unusual,
     Text,
     Date,
     Time,
@@ -163,8 +166,10 @@ impl Shape {
             (Shape::Integer, Shape::LongInteger) | (Shape::LongInteger, Shape::Integer) => {
                 Shape::LongInteger
             }
-            (Shape::Integer | Shape::LongInteger, Shape::Double)
-            | (Shape::Double, Shape::Integer | Shape::LongInteger) => Shape::Double,
+            (Shape::Integer | Shape::LongInteger, Shape::Double | Shape::Unusual)
+            | (Shape::Double | Shape::Unusual, Shape::Integer | Shape::LongInteger)
+            | (Shape::Double, Shape::Unusual)
+            | (Shape::Unusual, Shape::Double) => Shape::Double,
             (Shape::Date, Shape::Timestamp) | (Shape::Timestamp, Shape::Date) => Shape::Timestamp,
             (Shape::List(mut a), Shape::List(b)) => {
                 a.add(*b);
@@ -191,6 +196,9 @@ impl Shape {
 
     /// The shape of a string. What the decoder would not read stays text.
     fn of_text(text: &str) -> Self {
+        if matches!(text, "NaN" | "Infinity" | "-Infinity") {
+            return Shape::Unusual;
+        }
         let bytes = text.as_bytes();
         if !bytes.first().is_some_and(u8::is_ascii_digit) || bytes.trim_ascii().len() < text.len() {
             return Shape::Text;
@@ -211,7 +219,7 @@ impl Shape {
 
     fn data_type(self) -> DataType {
         match self {
-            Shape::Null | Shape::Text => DataType::Utf8View,
+            Shape::Null | Shape::Text | Shape::Unusual => DataType::Utf8View,
             Shape::Date => DataType::Date32,
             Shape::Time => DataType::Time64(TimeUnit::Nanosecond),
             Shape::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, None),

@@ -24,6 +24,29 @@ fn types_are_widened() {
 }
 
 #[test]
+fn names_of_doubles_are_doubles_among_numbers() {
+    let text = "{\"a\":1,\"b\":\"NaN\",\"c\":[1.5,\"-Infinity\"],\"d\":\"NaN\"}\n\
+                {\"a\":\"Infinity\",\"b\":\"NaN\",\"c\":[],\"d\":\"x\"}\n";
+    let (_dir, path) = text_file("a.json", text);
+    let batch = read(&path, &FileOptions::default()).unwrap();
+    assert_eq!(rows_as_text(&batch), ["1.0|NaN|[1.5, -inf]|NaN", "inf|NaN|[]|x"]);
+    let types: Vec<_> = batch.columns().iter().map(|c| c.data_type().clone()).collect();
+    let list = DataType::List(Arc::new(Field::new_list_field(DataType::Float64, true)));
+    // By themselves they are text, as all strings are.
+    assert_eq!(types, [DataType::Float64, DataType::Utf8View, list, DataType::Utf8View]);
+}
+
+#[test]
+fn an_empty_file_has_the_columns_that_are_declared() {
+    let (_dir, path) = text_file("a.json", "");
+    let Err(Error::User { hint, .. }) = read(&path, &FileOptions::default()) else { panic!() };
+    assert!(hint.is_some_and(|hint| hint.contains("'format' = 'json'")));
+    let schema = Schema::new(vec![Field::new("a", DataType::Int64, true)]);
+    let options = FileOptions { schema: Some(Arc::new(schema)), ..Default::default() };
+    assert_eq!(read(&path, &options).unwrap().num_rows(), 0);
+}
+
+#[test]
 fn columns_keep_the_order_of_the_keys() {
     let (_dir, path) = text_file("a.json", "{\"z\":1,\"a\":2}\n{\"m\":3,\"z\":4}\n");
     let batch = read(&path, &FileOptions::default()).unwrap();

@@ -11,17 +11,17 @@ pub fn needs_quotes(text: &[u8], delimiter: u8, quote: u8) -> bool {
     text.is_empty() || ends_a_field(text, delimiter, quote) || !Kinds::of(text).is_text()
 }
 
-/// Whether a column's name must be quoted: as any text, and where it could be cut at white space or at a delimiter
-/// that the file does not have.
+/// Whether a column's name must be quoted: where it could be cut or split, and where it looks like values.
 pub fn header_needs_quotes(name: &[u8], delimiter: u8, quote: u8) -> bool {
-    needs_quotes(name, delimiter, quote)
-        || name.len() != trimmed(name).len()
-        || name.iter().any(|b| DELIMITERS.contains(b))
+    !stands_without_quotes(name, delimiter, quote) || !Kinds::of(name).is_wording()
 }
 
-/// Whether nobody who quotes only where it is needed would have quoted a value.
-pub fn is_needlessly_quoted(text: &[u8], delimiter: u8, quote: Option<u8>) -> bool {
-    quote.is_some_and(|quote| !header_needs_quotes(text, delimiter, quote))
+/// Whether a text without quotes is read as it is, by whoever tries any of the usual delimiters.
+pub fn stands_without_quotes(text: &[u8], delimiter: u8, quote: u8) -> bool {
+    !text.is_empty()
+        && !ends_a_field(text, delimiter, quote)
+        && text.len() == trimmed(text).len()
+        && !text.iter().any(|b| DELIMITERS.contains(b))
 }
 
 /// Whether a text has bytes that structure a file.
@@ -48,10 +48,11 @@ mod tests {
         for text in ["a b", "a;b", "007", "t", "-", "10:00", "NULL", " x"] {
             assert!(!needs_quotes(text.as_bytes(), b',', b'"'), "{text}");
         }
-        for name in ["a;b", " x", "2024", "x\u{a0}"] {
+        for name in ["a;b", " x", "2024", "007", "x\u{a0}"] {
             assert!(header_needs_quotes(name.as_bytes(), b',', b'"'), "{name}");
         }
-        assert!(is_needlessly_quoted(b"id", b',', Some(b'"')));
-        assert!(!is_needlessly_quoted(b"7", b',', Some(b'"')));
+        for name in ["id", "a b"] {
+            assert!(!header_needs_quotes(name.as_bytes(), b',', b'"'), "{name}");
+        }
     }
 }

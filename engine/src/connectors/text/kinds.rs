@@ -32,9 +32,12 @@ impl Kinds {
     const ZONED: u16 = 1 << 8;
     const TIME: u16 = 1 << 9;
     const BINARY: u16 = 1 << 10;
+    /// Digits of any kind, among them codes such as 007 and numbers such as 1.234,5: no type, but no words either.
+    const NUMBER: u16 = 1 << 11;
+    const TEMPORAL: u16 = Kinds::DATE | Kinds::TIMESTAMP | Kinds::ZONED | Kinds::TIME;
 
     /// What says nothing, such as white space.
-    pub const ANY: Kinds = Kinds((1 << 11) - 1);
+    pub const ANY: Kinds = Kinds((1 << 12) - 1);
     /// Text and nothing else.
     pub const TEXT: Kinds = Kinds(0);
 
@@ -45,7 +48,9 @@ impl Kinds {
             None => return Kinds::ANY,
             Some(b'0'..=b'9' | b'-' | b'+' | b'.') => of_digits(text),
             Some(b't' | b'T' | b'f' | b'F') if is_boolean(text) => Kinds::BOOLEAN,
-            Some(b'N' | b'n' | b'I' | b'i') if is_unusual_double(text) => Kinds::DOUBLE,
+            Some(b'N' | b'n' | b'I' | b'i') if is_unusual_double(text) => {
+                Kinds::DOUBLE | Kinds::NUMBER
+            }
             Some(b'\\') if is_binary(text) => Kinds::BINARY,
             Some(_) => 0,
         })
@@ -53,7 +58,18 @@ impl Kinds {
 
     /// Whether a text of these kinds can be nothing but text.
     pub fn is_text(self) -> bool {
+        self.0 & !Kinds::NUMBER == 0
+    }
+
+    /// Whether a text of these kinds is none that looks like values: it may be a name.
+    pub fn is_wording(self) -> bool {
         self == Kinds::TEXT
+    }
+
+    /// Whether texts of these kinds and of others look alike: as numbers, as dates and times, or of one type.
+    pub fn looks_like(self, other: Kinds) -> bool {
+        let temporal = |kinds: Kinds| kinds.0 & Kinds::TEMPORAL != 0;
+        !self.and(other).is_wording() || (temporal(self) && temporal(other))
     }
 
     /// The types that both have.
@@ -153,7 +169,8 @@ fn of_digits(text: &[u8]) -> u16 {
     if value::double(text).is_some() {
         let fixed = text.iter().all(|b| b.is_ascii_digit() || matches!(b, b'-' | b'+' | b'.'));
         let fits = digits <= DECIMAL_DIGITS;
-        return if fixed && fits { Kinds::DOUBLE | Kinds::FIXED } else { Kinds::DOUBLE };
+        let double = Kinds::DOUBLE | Kinds::NUMBER;
+        return if fixed && fits { double | Kinds::FIXED } else { double };
     }
     if value::date(text).is_some() {
         return Kinds::DATE | Kinds::TIMESTAMP;
@@ -162,17 +179,25 @@ fn of_digits(text: &[u8]) -> u16 {
         Some(time) if time.zoned => Kinds::ZONED,
         Some(_) => Kinds::TIMESTAMP,
         None if value::time(text).is_some() => Kinds::TIME,
+        None if is_foreign_number(text) => Kinds::NUMBER,
         None => 0,
     }
+}
+
+/// Whether a text is a number by the conventions of some country.
+fn is_foreign_number(text: &[u8]) -> bool {
+    let unsigned = text.strip_prefix(b"-").or(text.strip_prefix(b"+")).unwrap_or(text);
+    unsigned.iter().all(|b| b.is_ascii_digit() || matches!(b, b'.' | b','))
+        && unsigned.iter().any(u8::is_ascii_digit)
 }
 
 /// An integer; one with a needless zero in front is a code such as 007.
 fn of_integer(text: &[u8], digits: usize) -> u16 {
     let first = text.len() - digits;
     if digits > 1 && text[first] == b'0' || digits > DECIMAL_DIGITS {
-        return 0;
+        return Kinds::NUMBER;
     }
-    let mut kinds = Kinds::WIDE | Kinds::DOUBLE;
+    let mut kinds = Kinds::WIDE | Kinds::DOUBLE | Kinds::NUMBER;
     if value::integer(text).is_some() {
         kinds |= Kinds::INTEGER;
     }
@@ -224,6 +249,16 @@ mod tests {
         assert_eq!(common(&["007"]), DataType::Utf8View);
         assert_eq!(common(&[&"9".repeat(39)]), DataType::Utf8View);
         assert_eq!(common(&["-Infinity", "-inf", "NaN", "1"]), DataType::Float64);
+    }
+
+    #[test]
+    fn codes_are_text_that_looks_like_numbers() {
+        let (code, number) = (Kinds::of(b"007"), Kinds::of(b"12"));
+        assert!(code.is_text() && !code.is_wording() && code.looks_like(number));
+        assert!(Kinds::of(b"-1.234,5").is_text() && Kinds::of(b"-1.234,5").looks_like(number));
+        let (date, time) = (Kinds::of(b"2024-01-31"), Kinds::of(b"2024-01-31T10:00:00Z"));
+        assert!(date.looks_like(time) && !date.looks_like(number));
+        assert!(Kinds::of(b"x").is_wording() && !Kinds::of(b"NaN").is_wording());
     }
 
     #[test]

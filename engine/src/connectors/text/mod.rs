@@ -9,7 +9,7 @@ pub(crate) mod value;
 
 pub(crate) use blocks::{Block, Decoded, Pieces, TextBlocks};
 pub(crate) use dialect::{
-    DELIMITERS, ends_a_field, header_needs_quotes, is_needlessly_quoted, needs_quotes,
+    DELIMITERS, ends_a_field, header_needs_quotes, needs_quotes, stands_without_quotes,
 };
 pub(crate) use kinds::{FixedPoint, Kinds};
 pub(crate) use record::{Field, RecordEnd, Structure};

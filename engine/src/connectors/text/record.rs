@@ -2,8 +2,8 @@
 //!
 //! A quote opens a quoted field only at the field's start; inside, two quotes stand for one. What follows a closing
 //! quote up to the next delimiter belongs to the field literally. A quoted field without its closing quote reaches to
-//! the end of the file and says so. Records end with LF, CRLF or CR. An empty line is
-//! a record of one empty field where the table has one column, and nothing otherwise.
+//! the end of the file and says so, as does a field with something behind its closing quote. Records end with LF, CRLF or
+//! CR. An empty line is a record of one empty field where the table has one column, and nothing otherwise.
 
 /// The bytes that structure the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +29,8 @@ pub struct Field {
     pub escaped: bool,
     /// Whether the file ends before the closing quote.
     pub unclosed: bool,
+    /// Whether something stands between the closing quote and the field's end.
+    pub trailing: bool,
 }
 
 impl Field {
@@ -95,7 +97,7 @@ impl Structure {
         if end == bytes.len() && !last {
             return None;
         }
-        Some((Field { start: at, end, quoted: false, escaped: false, unclosed: false }, end))
+        Some((Field { quoted: false, ..in_quotes(at, end) }, end))
     }
 
     fn unquoted_end(&self, bytes: &[u8], at: usize) -> usize {
@@ -112,7 +114,7 @@ impl Structure {
                 // Without its closing quote the field reaches to the end of the file.
                 let start = if doubled { at } else { at + 1 };
                 let end = bytes.len();
-                let field = Field { start, end, quoted: true, escaped: doubled, unclosed: true };
+                let field = Field { escaped: doubled, unclosed: true, ..in_quotes(start, end) };
                 return last.then_some((field, bytes.len()));
             };
             let close = from + n;
@@ -127,16 +129,18 @@ impl Structure {
                     if end == bytes.len() && !last {
                         return None;
                     }
-                    return Some((escaped(at, end), end));
+                    return Some((
+                        Field { escaped: true, trailing: true, ..in_quotes(at, end) },
+                        end,
+                    ));
                 }
                 _ if doubled => {
                     let end = close + 1;
-                    return Some((escaped(at, end), end));
+                    return Some((Field { escaped: true, ..in_quotes(at, end) }, end));
                 }
                 _ => {
                     let (start, end) = (at + 1, close);
-                    let field = Field { start, end, quoted: true, escaped: false, unclosed: false };
-                    return Some((field, close + 1));
+                    return Some((in_quotes(start, end), close + 1));
                 }
             }
         }
@@ -167,9 +171,9 @@ impl Structure {
     }
 }
 
-/// A quoted field in which quotes must be resolved.
-fn escaped(start: usize, end: usize) -> Field {
-    Field { start, end, quoted: true, escaped: true, unclosed: false }
+/// A quoted field as it should be.
+fn in_quotes(start: usize, end: usize) -> Field {
+    Field { start, end, quoted: true, escaped: false, unclosed: false, trailing: false }
 }
 
 /// Whether a byte ends a line.
@@ -221,6 +225,15 @@ mod tests {
                 RecordEnd::At(text.len())
             );
             assert_eq!(fields[1].unclosed, unclosed, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_stands_behind_a_closing_quote_is_seen() {
+        for (text, trailing) in [("\"a\"b,", true), ("\"a\" ,", true), ("\"a\"\"b\"\r\n", false)] {
+            let mut fields = Vec::new();
+            COMMA.record(text.as_bytes(), 0, true, &mut fields);
+            assert_eq!(fields[0].trailing, trailing, "{text}");
         }
     }
 

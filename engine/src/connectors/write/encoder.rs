@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::ipc::CompressionType;
 use arrow::ipc::writer::{FileWriter, IpcWriteOptions};
@@ -14,7 +14,7 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use thalweg_runtime::{Error, Result};
 
-use super::format::{CsvStyle, write_csv_header, write_csv_rows, write_json_rows};
+use super::format::{CsvStyle, write_csv_rows, write_json_rows, write_typed_csv_header};
 use super::options::{Codec, FileWriteOptions};
 use crate::connectors::files::{Compression, FileFormat};
 
@@ -165,6 +165,8 @@ struct TextEncoder {
     format: FileFormat,
     style: CsvStyle,
     schema: Schema,
+    /// Whether a header is still to be written, above the first rows.
+    header: bool,
     packer: Packer,
     bytes: Bytes,
     text: Vec<u8>,
@@ -192,20 +194,24 @@ impl TextEncoder {
         };
         let delimiter = options.delimiter;
         let style = CsvStyle { delimiter, keeps_types: true, ..CsvStyle::default() };
-        let mut text = Vec::new();
-        if options.format == FileFormat::Csv && options.header {
-            write_csv_header(schema.fields().iter().map(|f| f.name().as_str()), style, &mut text);
-        }
-        let mut encoder = TextEncoder {
+        Ok(TextEncoder {
             format: options.format,
             style,
             schema: schema.as_ref().clone(),
+            header: options.format == FileFormat::Csv && options.header,
             packer,
             bytes,
-            text,
-        };
-        encoder.pack()?;
-        Ok(encoder)
+            text: Vec::new(),
+        })
+    }
+
+    /// Writes the header above these rows, if it is not written yet.
+    fn begin(&mut self, rows: &[ArrayRef]) -> Result<()> {
+        if std::mem::take(&mut self.header) {
+            let names = self.schema.fields().iter().map(|f| f.name().as_str());
+            write_typed_csv_header(names, rows, self.style, &mut self.text)?;
+        }
+        Ok(())
     }
 
     fn pack(&mut self) -> Result<()> {
@@ -223,6 +229,9 @@ impl TextEncoder {
 impl Encoder for TextEncoder {
     fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         if self.format == FileFormat::Csv {
+            if batch.num_rows() > 0 {
+                self.begin(batch.columns())?;
+            }
             write_csv_rows(batch.columns(), batch.num_rows(), self.style, &mut self.text)?;
         } else {
             let names: Vec<&str> = self.schema.fields().iter().map(|f| f.name().as_str()).collect();
@@ -240,6 +249,8 @@ impl Encoder for TextEncoder {
     }
 
     fn finish(&mut self) -> Result<()> {
+        self.begin(&[])?;
+        self.pack()?;
         let packer = std::mem::replace(&mut self.packer, Packer::Plain(self.bytes.clone()));
         match packer {
             Packer::Plain(_) => Ok(()),

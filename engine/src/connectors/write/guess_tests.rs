@@ -12,7 +12,7 @@ use arrow::array::{
 };
 
 /// Texts that look like something else, or like structure.
-const TEXTS: [&str; 30] = [
+const TEXTS: [&str; 32] = [
     "1e5",
     "2",
     "1.50",
@@ -22,6 +22,8 @@ const TEXTS: [&str; 30] = [
     "2024-01-31 10:00:00",
     "10:00:00",
     "007",
+    "-1,5",
+    "2024-01-31T10:00:00.5",
     "NaN",
     "\\x00ff",
     "18446744073709551615",
@@ -104,6 +106,36 @@ fn random_texts_stay_text() {
 }
 
 #[test]
+fn names_that_look_like_the_values_below_are_found_again() {
+    let texts = |values: &[Option<&str>]| -> ArrayRef {
+        Arc::new(values.iter().copied().collect::<StringViewArray>())
+    };
+    let numbers = texts(&[Some("45.48"), Some("-5.48")]);
+    let mixed = texts(&[Some("1"), Some("a,b")]);
+    let late = texts(&[None, Some("7")]);
+    let blank = texts(&[Some(""), Some("7")]);
+    let commas = texts(&[Some("1,5"), Some("2,7")]);
+    let codes = texts(&[Some("008"), Some("7")]);
+    let none = texts(&[None, None]);
+    let columns = [
+        ("39.26", &numbers),
+        ("45.48", &mixed),
+        (" 1", &late),
+        ("2", &blank),
+        ("007", &numbers),
+        ("5", &codes),
+        ("6", &commas),
+    ];
+    for (name, column) in columns.into_iter().chain([("3", &late), ("4", &none)]) {
+        for (second, other) in columns.into_iter().filter(|(second, _)| *second != name) {
+            let pair = [(name.to_string(), column.clone()), (second.to_string(), other.clone())];
+            assert_same(&nullable(pair.to_vec()), "a.csv");
+        }
+        assert_same(&nullable(vec![(name.to_string(), column.clone())]), "a.csv");
+    }
+}
+
+#[test]
 fn types_are_found_again() {
     let columns: Vec<(&str, ArrayRef)> = vec![
         ("2024", Arc::new(Int64Array::from(vec![Some(1), None]))),
@@ -144,5 +176,8 @@ fn types_are_found_again() {
 #[test]
 fn results_without_rows_keep_their_names() {
     let none: ArrayRef = Arc::new(StringViewArray::from(Vec::<&str>::new()));
-    assert_same(&nullable(vec![("2024".into(), none.clone()), ("1e5".into(), none)]), "a.csv");
+    for names in [&["2024", "1e5"][..], &["2024"], &["007", "a,b"], &["x", "1"], &["p q"]] {
+        let columns = names.iter().map(|name| (name.to_string(), none.clone()));
+        assert_same(&nullable(columns.collect()), "a.csv");
+    }
 }

@@ -10,6 +10,6 @@ mod number;
 mod time;
 mod values;
 
-pub use csv::{CsvStyle, write_csv_header, write_csv_rows, write_csv_text};
+pub use csv::{CsvStyle, write_csv_header, write_csv_rows, write_csv_text, write_typed_csv_header};
 pub use json::{write_json_rows, write_json_string};
 pub use values::Values;
