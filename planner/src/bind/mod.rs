@@ -11,6 +11,7 @@ mod desugar;
 mod interval_literals;
 mod load;
 mod locate;
+mod merged_names;
 mod modify;
 mod names;
 mod operators;

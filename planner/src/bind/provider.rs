@@ -20,6 +20,7 @@ use datafusion_sql::sqlparser::ast::{
 };
 
 use super::cte::select_all_from;
+use super::merged_names::with_merged_name;
 use super::names::{as_path, looks_like_path, table_name};
 use super::outputs::{Renamed, names, rename_clashes};
 use super::relation::{Relations, rename, stem};
@@ -97,7 +98,7 @@ impl<'a> Binder<'a> {
 
     /// The plan, with aliases for what the library would call alike.
     fn bind_renamed(&self, statement: SqlStatement) -> Result<LogicalPlan> {
-        let mut result = self.sql().sql_statement_to_plan(statement.clone());
+        let mut result = self.bind_merged(statement.clone());
         for renamed in [Renamed::Clashing, Renamed::Computed, Renamed::Casts] {
             if !matches!(&result, Err(error) if clashes(error)) {
                 break;
@@ -105,7 +106,20 @@ impl<'a> Binder<'a> {
             // Shared plans of the attempts before have no readers: they are dropped in the end.
             let mut other = statement.clone();
             rename_clashes(&mut other, renamed);
-            result = self.sql().sql_statement_to_plan(other);
+            result = self.bind_merged(other);
+        }
+        result
+    }
+
+    /// The plan, where names of merged columns are not ambiguous.
+    fn bind_merged(&self, mut statement: SqlStatement) -> Result<LogicalPlan> {
+        let mut result = self.sql().sql_statement_to_plan(statement.clone());
+        // Each attempt leaves fewer unqualified names.
+        while let Err(error) = &result
+            && let Some(merged) = with_merged_name(&statement, error)
+        {
+            result = self.sql().sql_statement_to_plan(merged.clone());
+            statement = merged;
         }
         result
     }
