@@ -16,7 +16,9 @@ use thalweg_planner::own_scalar_functions;
 use thalweg_planner::with_deep_stack;
 use thalweg_runtime::env::{Environment, System};
 use thalweg_runtime::expr::FunctionRegistry;
-use thalweg_runtime::job::{JobHandle, JobManager, JobOptions, Services, TaskManager};
+use thalweg_runtime::job::{
+    BufferTimeout, JobHandle, JobManager, JobOptions, Services, TaskManager,
+};
 use thalweg_runtime::memory::{MemoryManager, heap_bytes};
 use thalweg_runtime::operators::sink::SinkSpec;
 use thalweg_runtime::sink::SinkConnector;
@@ -138,7 +140,11 @@ impl Executor {
         let limit = settings.memory_limit().and_then(|bytes| usize::try_from(bytes).ok());
         self.memory.set_limit(limit.unwrap_or(usize::MAX));
         let jobs = self.jobs(threads)?;
-        let options = JobOptions { batch_rows, ..JobOptions::default() };
+        let buffer_timeout = match plan.streaming {
+            true => BufferTimeout::of_micros(settings.buffer_timeout_us()),
+            false => BufferTimeout::Never,
+        };
+        let options = JobOptions { batch_rows, buffer_timeout, ..JobOptions::default() };
         let job = Arc::new(jobs.submit(graph, options)?);
         token.attach(&job);
         Ok(job)

@@ -10,7 +10,7 @@ use thalweg_optimizer::{
 use thalweg_planner::{QueryPlan, RelationHint, SharedSource, with_deep_stack};
 
 use crate::catalog::{EngineStatistics, EngineTable};
-use crate::error::{Error, Result};
+use crate::error::{Error, Report, Result};
 use crate::settings::{RuntimeMode, Settings};
 
 /// The physical plan of a query under the settings.
@@ -49,7 +49,13 @@ pub(crate) fn physical_plan(query: &QueryPlan, settings: &Settings) -> Result<Ph
     let statistics = EngineStatistics { enabled: settings.use_statistics() };
     let planned =
         with_deep_stack(|| optimize(input, &statistics, &options)).map_err(deep_stack_failure)?;
-    Ok(planned?)
+    let planned = planned?;
+    if planned.streaming && settings.runtime_mode() == RuntimeMode::Batch {
+        let report = Report::new("a batch query cannot read a table without an end")
+            .with_hint("RESET execution.runtime_mode runs it as a continuous query.".to_string());
+        return Err(Error::Unsupported(Box::new(report)));
+    }
+    Ok(planned)
 }
 
 /// A hint as the optimizer takes it; the planner lets none pass that has no such form.

@@ -135,29 +135,29 @@ fn streaming() -> Vec<SettingDefinition> {
             "buffer_timeout",
             SettingKind::Duration { minus_one: true },
             || SettingValue::Duration(100_000),
-            "How long an incomplete buffer waits before it is sent on; 0 sends what each step produced, -1 sends full \
-             buffers only. It has no effect on batch queries, and there are no others.",
+            "How long an incomplete buffer of a continuous query waits before it is sent on; 0 sends what each step \
+             produced, -1 sends full buffers only. It has no effect on batch queries.",
         ),
         define(
             "latency_target",
             SettingKind::Duration { minus_one: false },
             no_time,
             "Time from a row's arrival to its effect in the result that buffer timeouts are tuned for; 0 tunes nothing. \
-             It has no effect on batch queries, and there are no others.",
+             It has no effect yet.",
         ),
         define(
             "state_ttl",
             SettingKind::Duration { minus_one: false },
             no_time,
             "How long a key's state is kept in continuous queries after its last change; 0 keeps it forever. It has no \
-             effect on batch queries, and there are no others.",
+             effect: only queries run whose state the watermark bounds.",
         ),
         define(
             "execution.runtime_mode",
             SettingKind::Choice(&["automatic", "batch", "streaming"]),
             automatic,
-            "Whether queries run as batch or as continuous queries; automatic asks whether every input is bounded, which \
-             all are. It has no effect: there are batch queries only.",
+            "Whether queries run as batch or as continuous queries; automatic runs those as continuous that read a table \
+             without an end, streaming also those whose tables end, and batch refuses the former.",
         ),
         define(
             "copy.existing_files",

@@ -36,7 +36,7 @@ pub fn optimize(
     let input = input.borrow();
     let mut query = relational::bind(input)?;
     let streaming = streaming::prepare(&mut query, &input.stream_of, options.streaming)?;
-    let mut searched = search::search(&query, &input.hints, statistics, options)?;
+    let mut searched = search::search(&query, input, statistics, options)?;
     if options.strategies.runtime_filters {
         let mut filters = RuntimeFilters::new(&searched.estimator, &searched.columns);
         searched.root = filters.assign(&searched.root);

@@ -66,6 +66,14 @@ impl Operands<'_> {
             Side::Right => self.right.dynamic && !self.left.dynamic,
         }
     }
+
+    /// Whether an operand has no end, so that a build of it would never be finished.
+    pub fn is_endless(&self, side: Side) -> bool {
+        match side {
+            Side::Left => self.left.endless,
+            Side::Right => self.right.endless,
+        }
+    }
 }
 
 impl<'a, 's> BlockSearch<'a, 's> {
@@ -114,6 +122,7 @@ impl<'a, 's> BlockSearch<'a, 's> {
             logical,
             output,
             dynamic: set.iter().any(|index| self.graph.relations[index].reads_work_table()),
+            endless: set.iter().any(|index| self.search.is_endless(&self.graph.relations[index])),
             entries: Vec::new(),
         }
     }

@@ -32,6 +32,8 @@ pub(crate) struct Group {
     pub wanted: InterestingProperties,
     /// Whether the rows change with every superstep of a recursive query around.
     pub dynamic: bool,
+    /// Whether the rows have no end.
+    pub endless: bool,
     pub entries: Vec<Rc<Entry>>,
 }
 

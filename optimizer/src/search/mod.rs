@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::cardinality::{Estimator, Logical};
 use crate::cost::CostProfile;
 use crate::error::Result;
-use crate::input::JoinHint;
+use crate::input::{OptimizerInput, StreamOf};
 use crate::joins::hints::ResolvedHint;
 use crate::options::OptimizerOptions;
 use crate::physical::{ColumnTable, PhysicalNode};
@@ -19,6 +19,7 @@ use crate::properties::InterestingProperties;
 use crate::relational::{Rel, RelOp, RelQuery};
 use crate::search::candidate::Planned;
 use crate::statistics::StatisticsProvider;
+use crate::streaming::reads_endless;
 
 /// Memory assumed when no limit is given, bytes.
 const UNLIMITED_MEMORY_BYTES: f64 = 1e15;
@@ -37,6 +38,8 @@ pub(crate) struct Search<'a> {
     pub warnings: Vec<String>,
     /// Join hints.
     pub hints: Vec<ResolvedHint>,
+    /// What tables are to streams.
+    pub stream_of: &'a StreamOf,
 }
 
 /// Finished plans of a query, before the final passes.
@@ -51,7 +54,7 @@ pub(crate) struct Searched {
 /// Plans the shared plans in their order, then the query.
 pub(crate) fn search(
     query: &RelQuery,
-    hints: &[JoinHint],
+    input: &OptimizerInput,
     statistics: &dyn StatisticsProvider,
     options: &OptimizerOptions,
 ) -> Result<Searched> {
@@ -65,7 +68,8 @@ pub(crate) fn search(
         shared: BTreeMap::new(),
         work_tables: BTreeMap::new(),
         warnings: Vec::new(),
-        hints: ResolvedHint::resolve(hints, &query.named),
+        hints: ResolvedHint::resolve(&input.hints, &query.named),
+        stream_of: &input.stream_of,
     };
     let mut shared = Vec::with_capacity(query.shared.len());
     for plan in &query.shared {
@@ -89,6 +93,11 @@ pub(crate) fn search(
 }
 
 impl Search<'_> {
+    /// Whether the rows of a relation have no end.
+    pub fn is_endless(&self, rel: &Rel) -> bool {
+        reads_endless(rel, self.stream_of)
+    }
+
     /// Plans any relation for the properties operators above could use.
     pub fn plan(&mut self, rel: &Rel, interesting: &InterestingProperties) -> Result<Planned> {
         match &rel.op {

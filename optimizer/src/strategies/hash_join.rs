@@ -32,7 +32,8 @@ impl Search<'_> {
         let pair = operands.pair;
         let keyed = !pair.keys.is_empty();
         let dynamic = operands.left.dynamic || operands.right.dynamic;
-        let merge = keyed && switches.sort_merge_join && !pair.null_aware && !dynamic;
+        let endless = operands.left.endless || operands.right.endless;
+        let merge = keyed && switches.sort_merge_join && !pair.null_aware && !dynamic && !endless;
         let nested = !keyed
             || (switches.nested_loop_join && !switches.hash_join && !merge && !pair.null_aware);
         if keyed && (switches.hash_join || !(merge || nested)) {
@@ -57,7 +58,8 @@ impl Search<'_> {
         let partitionable = !self.single_threaded() && !operands.pair.null_aware;
         let spreads = if partitionable { self.spreads(operands, left, right) } else { Vec::new() };
         for build in [Side::Right, Side::Left] {
-            if operands.pair.null_aware && build == Side::Left || operands.rebuilds(build) {
+            let unwanted = operands.rebuilds(build) || operands.is_endless(build);
+            if operands.pair.null_aware && build == Side::Left || unwanted {
                 continue;
             }
             for keys in &spreads {

@@ -25,10 +25,11 @@ impl Search<'_> {
         into: &mut Vec<Choice>,
     ) {
         let inner = operands.pair.op == JoinType::Inner;
-        if !inner || !operands.rebuilds(Side::Right) {
+        let unwanted = |build| operands.rebuilds(build) || operands.is_endless(build);
+        if !inner || !unwanted(Side::Right) {
             into.push(self.nested_loop_join(operands, left, right, Side::Right));
         }
-        if inner && !operands.rebuilds(Side::Left) {
+        if inner && !unwanted(Side::Left) {
             into.push(self.nested_loop_join(operands, left, right, Side::Left));
         }
     }

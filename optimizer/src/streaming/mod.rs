@@ -5,12 +5,13 @@
 
 mod bounds;
 
-use datafusion_expr::{Expr, TableSource};
+use datafusion_common::JoinType;
+use datafusion_expr::Expr;
 
 use self::bounds::Bounds;
 use crate::error::{OptimizerError, Result};
 use crate::input::StreamOf;
-use crate::physical::{ColumnId, ColumnTable};
+use crate::physical::{ColumnId, ColumnTable, Side};
 use crate::relational::{AggregateSpec, Rel, RelOp, RelQuery};
 
 /// The key by which groups are complete before the input ends.
@@ -27,15 +28,13 @@ pub struct Closing {
 /// Finds the closing keys of a query that runs as a stream, and refuses what cannot. Gives whether it runs as one:
 /// because it is wanted, or because a table has no end.
 pub(crate) fn prepare(query: &mut RelQuery, stream_of: &StreamOf, wanted: bool) -> Result<bool> {
-    let endless = |source: &dyn TableSource| stream_of(source).is_some_and(|s| s.unbounded);
-    let reads = |rel: &Rel| reads_endless(rel, &endless);
-    if query.shared.iter().any(|shared| reads(&shared.root)) {
+    if query.shared.iter().any(|shared| any_endless(&shared.root, stream_of)) {
         return Err(refused(
             "an endless table in a WITH query that is read more than once",
             "write the query out at each place",
         ));
     }
-    let streaming = wanted || reads(&query.root);
+    let streaming = wanted || any_endless(&query.root, stream_of);
     if streaming {
         let mut walk = Walk { stream_of, columns: &query.columns, bounds: Bounds::default() };
         walk.visit(&mut query.root)?;
@@ -43,10 +42,45 @@ pub(crate) fn prepare(query: &mut RelQuery, stream_of: &StreamOf, wanted: bool) 
     Ok(streaming)
 }
 
-fn reads_endless(rel: &Rel, endless: &impl Fn(&dyn TableSource) -> bool) -> bool {
+/// Whether the rows of a relation have no end. A limit gives them one.
+pub(crate) fn reads_endless(rel: &Rel, stream_of: &StreamOf) -> bool {
     match &rel.op {
-        RelOp::Scan { source, .. } => endless(source.as_ref()),
-        _ => rel.inputs.iter().any(|input| reads_endless(input, endless)),
+        RelOp::Scan { source, fetch, .. } => {
+            fetch.is_none() && stream_of(source.as_ref()).is_some_and(|s| s.unbounded)
+        }
+        RelOp::Limit { fetch: Some(_), .. } => false,
+        _ => rel.inputs.iter().any(|input| reads_endless(input, stream_of)),
+    }
+}
+
+/// Whether any table below has no end, whatever is read of it.
+fn any_endless(rel: &Rel, stream_of: &StreamOf) -> bool {
+    match &rel.op {
+        RelOp::Scan { source, .. } => stream_of(source.as_ref()).is_some_and(|s| s.unbounded),
+        _ => rel.inputs.iter().any(|input| any_endless(input, stream_of)),
+    }
+}
+
+/// Whether a join can do without the end of one operand: its rows are looked up in the other one, and each is done with
+/// at once.
+fn probes_with(side: Side, join_type: JoinType) -> bool {
+    match side {
+        Side::Left => matches!(
+            join_type,
+            JoinType::Inner
+                | JoinType::Left
+                | JoinType::LeftSemi
+                | JoinType::LeftAnti
+                | JoinType::LeftMark
+        ),
+        Side::Right => matches!(
+            join_type,
+            JoinType::Inner
+                | JoinType::Right
+                | JoinType::RightSemi
+                | JoinType::RightAnti
+                | JoinType::RightMark
+        ),
     }
 }
 
@@ -72,13 +106,13 @@ impl Walk<'_> {
         }
         let any = endless.iter().any(|endless| *endless);
         match &mut rel.op {
-            RelOp::Scan { source, columns, .. } => {
+            RelOp::Scan { source, columns, fetch, .. } => {
                 let Some(stream) = (self.stream_of)(source.as_ref()) else { return Ok(false) };
                 let time = columns.iter().find(|(_, at)| Some(*at) == stream.event_time);
                 if let Some((id, _)) = time {
                     self.bounds.add_event_time(*id);
                 }
-                return Ok(stream.unbounded);
+                return Ok(stream.unbounded && fetch.is_none());
             }
             RelOp::Compute { exprs } => self.bounds.compute(exprs, self.columns),
             RelOp::Unnest { columns, .. } => self.bounds.unnest(columns),
@@ -107,7 +141,18 @@ impl Walk<'_> {
             RelOp::Window { .. } if any => {
                 return Err(refused("a window function over an endless table", BOUNDED));
             }
-            RelOp::Join(_) if any => return Err(refused("a join with an endless table", BOUNDED)),
+            RelOp::Join(spec) if any => {
+                if endless == [true, true] {
+                    return Err(refused("a join of two endless tables", BOUNDED));
+                }
+                let side = if endless[0] { Side::Left } else { Side::Right };
+                if !probes_with(side, spec.join_type) {
+                    return Err(refused(
+                        "a join that waits for the end of an endless table",
+                        "only rows of the endless table may be kept for which there is no partner",
+                    ));
+                }
+            }
             RelOp::AssertSingleRow | RelOp::RecursiveCte { .. } if any => {
                 return Err(refused("such a subquery over an endless table", BOUNDED));
             }

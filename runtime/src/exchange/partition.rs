@@ -75,6 +75,25 @@ impl ResultPartition {
         self.role == EdgeRole::Exit
     }
 
+    /// Whether rows wait here for others to make a buffer with.
+    pub fn holds_rows(&self) -> bool {
+        match &self.shipping {
+            Shipping::Hash(partitioner) => partitioner.holds_rows(),
+            Shipping::Single | Shipping::Broadcast | Shipping::Rebalance { .. } => false,
+        }
+    }
+
+    /// Lets incomplete buffers go; they are sent by [`ResultPartition::drain`].
+    pub fn flush(&mut self) -> Result<()> {
+        let pending = &mut self.pending;
+        match &mut self.shipping {
+            Shipping::Hash(partitioner) => {
+                partitioner.flush(|t, b| pending.push_back((t, StreamElement::Batch(b))))
+            }
+            Shipping::Single | Shipping::Broadcast | Shipping::Rebalance { .. } => Ok(()),
+        }
+    }
+
     /// Takes an element; it is sent by [`ResultPartition::drain`]. Call it only when drained.
     pub fn emit(&mut self, element: StreamElement) -> Result<()> {
         let pending = &mut self.pending;
@@ -101,10 +120,8 @@ impl ResultPartition {
                 {
                     step.number += 1;
                 }
-                if let Shipping::Hash(partitioner) = &mut self.shipping {
-                    partitioner.flush(|t, b| pending.push_back((t, StreamElement::Batch(b))))?;
-                }
-                (0..targets).for_each(|t| pending.push_back((t, control.clone())));
+                self.flush()?;
+                (0..targets).for_each(|t| self.pending.push_back((t, control.clone())));
             }
         }
         Ok(())

@@ -56,6 +56,11 @@ impl HashPartitioner {
         Ok(())
     }
 
+    /// Whether rows wait for others to make a batch with.
+    pub fn holds_rows(&self) -> bool {
+        self.gathered.iter().any(|gathered| !gathered.pending().is_empty())
+    }
+
     /// Hands out what is gathered.
     pub fn flush(&mut self, mut ready: impl FnMut(usize, Batch)) -> Result<()> {
         for (consumer, gathered) in self.gathered.iter_mut().enumerate() {

@@ -25,11 +25,39 @@ pub struct JobOptions {
     pub batch_rows: usize,
     /// Bytes that the queue of one input port may hold before its producers wait.
     pub exchange_bytes_max: usize,
+    /// When incomplete buffers leave.
+    pub buffer_timeout: BufferTimeout,
+}
+
+/// When a buffer that is not full leaves its task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum BufferTimeout {
+    /// With the next control event; until then only full buffers leave.
+    Never,
+    /// At the end of the step that wrote into it.
+    AtOnce,
+    /// So many microseconds after it got its first row, at least 1.
+    Micros(u64),
+}
+
+impl BufferTimeout {
+    /// The timeout of a number of microseconds: 0 is at once, and a negative number never.
+    pub fn of_micros(micros: i64) -> Self {
+        match u64::try_from(micros) {
+            Ok(0) => BufferTimeout::AtOnce,
+            Ok(micros) => BufferTimeout::Micros(micros),
+            Err(_) => BufferTimeout::Never,
+        }
+    }
 }
 
 impl Default for JobOptions {
     fn default() -> Self {
-        JobOptions { batch_rows: 8192, exchange_bytes_max: 8 << 20 }
+        JobOptions {
+            batch_rows: 8192,
+            exchange_bytes_max: 8 << 20,
+            buffer_timeout: BufferTimeout::Never,
+        }
     }
 }
 

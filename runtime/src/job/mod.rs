@@ -6,7 +6,7 @@ mod message;
 mod task_manager;
 mod watchdog;
 
-pub use context::{JobContext, JobOptions, Services};
+pub use context::{BufferTimeout, JobContext, JobOptions, Services};
 pub use manager::{JobHandle, JobManager, OperatorReport};
 pub use message::Message;
 pub use task_manager::TaskManager;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Waker;
 
+use super::flusher::Flusher;
 use crate::element::StreamElement;
 use crate::error::{Error, Result};
 use crate::exchange::gate::{GateEvent, InputGate};
@@ -82,6 +83,7 @@ pub struct Task {
     partitions: Vec<ResultPartition>,
     job: Arc<JobContext>,
     phase: Phase,
+    flusher: Flusher,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,6 +117,7 @@ impl Task {
             partitions: parts.partitions,
             job: parts.job,
             phase: Phase::Created,
+            flusher: Flusher::default(),
         }
     }
 
@@ -160,8 +163,11 @@ impl Task {
                 Drained::No => return Ok(Progress::Waiting(Waiting::Output)),
                 Drained::AllClosed => return Ok(Progress::Done),
             }
-            if let Some(progress) = self.advance(waker)? {
-                return Ok(progress);
+            let progress = self.advance(waker)?;
+            self.flusher.look(&mut self.partitions, &self.job, waker)?;
+            if let Some(progress) = progress {
+                let pending = progress != Progress::Done && self.drain(waker)? == Drained::No;
+                return Ok(if pending { Progress::Waiting(Waiting::Output) } else { progress });
             }
             self.job.steps.fetch_add(1, Ordering::Relaxed);
         }

@@ -1,6 +1,7 @@
 //! Tasks: one subtask of one vertex, stepped by our own threads.
 
 mod chain;
+mod flusher;
 mod panics;
 mod scheduler;
 

@@ -334,7 +334,8 @@ impl Operator for HashAggregate {
             self.take(element, cx)?;
         }
         if self.state == State::Ended {
-            if self.dirty {
+            // The results that left last may have been of closed panes alone.
+            if self.dirty || self.panes.is_some() {
                 self.begin_results(cx, true)?;
             } else {
                 self.state = State::Done;

@@ -279,3 +279,16 @@ fn groups_leave_when_the_watermark_has_passed_them() {
         assert_eq!(text, ["W1", "1|2", "2|1", "W3", "3|2", "W4", "∅|2", "4|2"]);
     }
 }
+
+#[test]
+fn open_groups_leave_at_the_end_when_a_watermark_came_last() {
+    let input = vec![slots(&[Some(1), Some(2)]), StreamElement::Watermark(Watermark(2))];
+    let job = harness::context(100);
+    let mut driver = Driver::new(&closing_spec(), &job, Interruptions::None).unwrap();
+    let out = driver.run(vec![input]).unwrap();
+    let batches = out.into_iter().filter_map(|element| match element {
+        StreamElement::Batch(batch) => Some(batch),
+        _ => None,
+    });
+    assert_eq!(h::rows(&batches.collect::<Vec<_>>()), ["1|1", "2|1"]);
+}
