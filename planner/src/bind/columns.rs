@@ -25,6 +25,9 @@ use crate::error::{PlannerError, Result};
 use crate::parse::{ComputedAst, TableColumns, span_of};
 use crate::statement::{ComputedColumn, MetadataColumn, Watermark};
 
+/// Values of columns that an INSERT leaves out, by column name.
+type Defaults = Vec<(String, Expr)>;
+
 /// Columns as declared.
 pub(super) struct Columns {
     /// All of them, computed ones included.
@@ -32,7 +35,7 @@ pub(super) struct Columns {
     pub(super) constraints: Constraints,
     /// False when the keys are NOT ENFORCED.
     pub(super) keys_enforced: bool,
-    pub(super) defaults: Vec<(String, Expr)>,
+    pub(super) defaults: Defaults,
     pub(super) computed: Vec<ComputedColumn>,
     pub(super) metadata: Vec<MetadataColumn>,
     pub(super) watermark: Option<Watermark>,
@@ -204,10 +207,7 @@ impl Order {
 }
 
 /// The keys and defaults that are said at single columns.
-fn column_options(
-    binder: &Binder<'_>,
-    defs: &[ColumnDef],
-) -> Result<(Vec<Constraint>, Vec<(String, Expr)>)> {
+fn column_options(binder: &Binder<'_>, defs: &[ColumnDef]) -> Result<(Vec<Constraint>, Defaults)> {
     let (mut keys, mut defaults) = (Vec::new(), Vec::new());
     for (at, def) in defs.iter().enumerate() {
         for option in &def.options {

@@ -35,9 +35,13 @@ impl TypePlanner for Types {
             SqlType::CharacterVarying(_) | SqlType::Character(_) | SqlType::Nvarchar(_) => {
                 DataType::Utf8View
             }
-            SqlType::Blob(_) => DataType::Binary,
-            SqlType::Custom(..) => match vector_dimensions(sql_type) {
+            SqlType::Blob(_) | SqlType::Bytes(_) => DataType::Binary,
+            SqlType::Custom(name, modifiers) => match vector_dimensions(sql_type) {
                 Some(dimensions) => vector_type(dimensions),
+                None if name.to_string().eq_ignore_ascii_case("timestamp_ltz") => {
+                    let precision = modifiers.first().and_then(|p| p.parse().ok());
+                    self.timestamp(precision, &TimezoneInfo::WithTimeZone)
+                }
                 None => return Ok(None),
             },
             _ => return Ok(None),

@@ -16,6 +16,7 @@ mod position;
 mod script;
 mod session;
 mod table_columns;
+mod type_names;
 mod window_functions;
 
 use std::ops::Range;

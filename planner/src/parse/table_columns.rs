@@ -12,7 +12,7 @@ use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Whitespace};
 
 use super::script::Script;
-use super::span_of;
+use super::{span_of, type_names};
 use crate::error::{PlannerError, Result};
 
 /// What was found among the columns of one table, in the order written.
@@ -217,8 +217,12 @@ fn pieces_of(tokens: &mut [TokenWithSpan], words: &[usize]) -> Vec<Piece> {
         let ends = depth == 0 || (depth == 1 && tokens[words[at]].token == Token::Comma);
         if ends {
             let column = &words[first..=at];
-            pieces.extend(piece_of(tokens, column));
-            quote_name(tokens, column);
+            let piece = piece_of(tokens, column);
+            if piece.as_ref().is_none_or(|piece| piece.kind == Kind::Metadata) {
+                quote_name(tokens, column);
+                type_names::rename(tokens, column);
+            }
+            pieces.extend(piece);
             first = at + 1;
         }
         if depth == 0 {

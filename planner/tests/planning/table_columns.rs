@@ -237,3 +237,18 @@ fn generated_columns_are_computed_and_cast() {
         parts("CREATE TABLE x (a INT GENERATED ALWAYS AS IDENTITY)").0.contains("not supported")
     );
 }
+
+#[test]
+fn types_have_their_names_in_stream_processors() {
+    let table = memory(
+        "a TIMESTAMP_LTZ(3), b TIMESTAMP(3) WITH LOCAL TIME ZONE, c BYTES,
+         d ROW<n INT, key STRING, inner ROW<t TIMESTAMP(3)>> METADATA, row INT,
+         less AS row < 5, ts AS d.inner.t, WATERMARK FOR ts AS ts - INTERVAL '4' SECOND",
+    );
+    let plain = memory(
+        "a TIMESTAMP(3) WITH TIME ZONE, b TIMESTAMP WITH TIME ZONE, c BYTEA,
+         d STRUCT<n INT, \"key\" VARCHAR, inner STRUCT<t TIMESTAMP(3)>>, row INT",
+    );
+    assert_eq!(table.schema.fields()[..5], plain.schema.fields()[..]);
+    assert_eq!(shown(&table.watermark).0, 6);
+}
