@@ -136,9 +136,8 @@ impl Table for DeclaredTable {
 
     fn selectivity(&self, filters: &[Expr], functions: &FunctionRegistry) -> Option<MeasuredShare> {
         let columns = StoredColumns::of(self);
-        let over_stored = filters.iter().enumerate().filter_map(|(at, filter)| {
-            (!columns.reads_volatile(filter)).then(|| (at, columns.over_stored(filter.clone())))
-        });
+        let once = filters.iter().enumerate().filter(|(_, f)| !columns.reads_volatile(f));
+        let over_stored = once.map(|(at, filter)| (at, columns.over_stored(filter.clone())));
         let (places, over_stored): (Vec<usize>, Vec<Expr>) = over_stored.unzip();
         if over_stored.is_empty() {
             return None;

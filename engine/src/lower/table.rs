@@ -181,3 +181,136 @@ impl Behind {
         operators
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::datatypes::{Field, TimeUnit};
+    use datafusion_common::Constraints;
+    use datafusion_expr::{Expr as LogicalExpr, cast, col, lit};
+    use datafusion_functions::expr_fn::random;
+    use thalweg_planner::{ComputedColumn, Watermark};
+    use thalweg_runtime::operators::sink::SinkSpec;
+
+    use super::*;
+    use crate::catalog::Declaration;
+    use crate::connectors::MemoryTable;
+
+    const TIME: DataType = DataType::Timestamp(TimeUnit::Millisecond, None);
+
+    /// `ts AS ms`, `ms`, `v`, `r AS random()`, `w AS v + 1` with a watermark over `ts` that reads `late`.
+    fn table() -> Arc<EngineTable> {
+        let field = |name: &str, data_type| Field::new(name, data_type, true);
+        let schema = Arc::new(Schema::new(vec![
+            field("ts", TIME),
+            field("ms", DataType::Int64),
+            field("v", DataType::Int64),
+            field("r", DataType::Float64),
+            field("w", DataType::Int64),
+            field("late", DataType::Int64),
+        ]));
+        let computed = |column, expr| ComputedColumn { column, expr };
+        let time = |ms: LogicalExpr| cast(ms, TIME);
+        let declaration = Declaration {
+            schema,
+            computed: vec![
+                computed(0, time(col("ms"))),
+                computed(3, random()),
+                computed(4, col("v") + lit(1_i64)),
+            ],
+            metadata: Vec::new(),
+            watermark: Some(Watermark { column: 0, expr: time(col("ms") - col("late")) }),
+            constraints: Constraints::default(),
+            keys_enforced: true,
+        };
+        let stored = MemoryTable::new(declaration.stored_schema(), Vec::new());
+        EngineTable::new(declaration.over(Arc::new(stored)).unwrap())
+    }
+
+    fn options(streaming: bool) -> LowerOptions {
+        let sink = SinkSpec { sink: String::new(), options: serde_json::Value::Null };
+        LowerOptions { threads: 1, batch_rows: 10, sink, streaming, parallel_sink: false }
+    }
+
+    /// `column > 1`.
+    fn above(column: usize) -> Expr {
+        let one = Expr::literal(datafusion_common::ScalarValue::Int64(Some(1)));
+        let (left, right) = (Box::new(Expr::Column(column)), Box::new(one));
+        Expr::Binary { op: BinaryOperator::Gt, left, right }
+    }
+
+    fn wanted(columns: &[usize], filters: &[usize]) -> Wanted {
+        Wanted {
+            columns: columns.to_vec(),
+            filters: filters.iter().map(|&column| above(column)).collect(),
+            runtime_filters: vec![RuntimeFilterUse { filter: 7, key: Expr::Column(4) }],
+            fetch: Some(3),
+        }
+    }
+
+    /// The source, and the operators behind it.
+    fn lowered(wanted: Wanted, streaming: bool) -> (SourceSpec, Vec<OperatorSpec>) {
+        let mut operators = wanted.operators(&table(), &options(streaming)).into_iter();
+        let Some(OperatorSpec::SourceScan(scan)) = operators.next() else { panic!("no scan") };
+        (scan.source, operators.collect())
+    }
+
+    #[test]
+    fn stored_columns_are_delivered_as_they_are() {
+        let (source, behind) = lowered(wanted(&[5, 2], &[1]), false);
+        let names: Vec<&str> = source.schema.fields().iter().map(|f| f.name().as_str()).collect();
+        assert_eq!(names, ["ms", "v", "late"]);
+        assert_eq!((source.projection, source.fetch), (vec![2, 1], Some(3)));
+        assert_eq!(source.filters, [above(0)]);
+        assert!(behind.is_empty() && source.event_time.is_none());
+    }
+
+    #[test]
+    fn computed_columns_are_written_out_in_filters_and_projected_behind_the_scan() {
+        let (source, behind) = lowered(wanted(&[4, 1, 0], &[4]), false);
+        assert_eq!(source.projection, [1, 0]);
+        let [OperatorSpec::Project(project)] = behind.as_slice() else { panic!("{behind:?}") };
+        assert_eq!(project.input, [DataType::Int64, DataType::Int64]);
+        assert_eq!(project.exprs[1], Expr::Column(1));
+        assert_eq!(project.exprs[0].columns(), [0]);
+        assert_eq!(source.filters[0].columns(), [1]);
+        assert_eq!(source.runtime_filters[0].key.columns(), [1]);
+        assert_eq!(source.fetch, Some(3));
+    }
+
+    #[test]
+    fn a_volatile_column_is_computed_once() {
+        let (source, behind) = lowered(wanted(&[2], &[3, 2]), false);
+        assert_eq!((source.projection, source.fetch), (vec![1], None));
+        assert_eq!(source.filters, [above(1)]);
+        let [OperatorSpec::Project(project), OperatorSpec::Filter(filter)] = behind.as_slice()
+        else {
+            panic!("{behind:?}")
+        };
+        assert_eq!(project.exprs.len(), 2);
+        assert_eq!(filter.input, [DataType::Int64, DataType::Float64]);
+        assert_eq!((&filter.predicate, filter.output.as_slice()), (&above(1), &[0][..]));
+    }
+
+    #[test]
+    fn a_source_that_tells_the_time_sees_all_rows() {
+        let (source, behind) = lowered(wanted(&[2], &[2, 1]), true);
+        assert!(source.filters.is_empty() && source.runtime_filters.is_empty());
+        assert_eq!((source.projection, source.fetch), (vec![1, 0, 2], None));
+        let time = source.event_time.unwrap();
+        assert_eq!(time.delivered, 2);
+        assert_eq!(time.types, [DataType::Int64, DataType::Int64, DataType::Int64]);
+        assert_eq!((time.time.columns(), time.watermark.columns()), (vec![1], vec![1, 2]));
+        let [OperatorSpec::Filter(filter)] = behind.as_slice() else { panic!("{behind:?}") };
+        assert_eq!((filter.predicate.columns(), filter.output.as_slice()), (vec![0, 1], &[0][..]));
+    }
+
+    #[test]
+    fn time_is_told_when_no_column_is_wanted() {
+        let (source, behind) = lowered(wanted(&[], &[]), true);
+        assert_eq!(source.projection, [0, 2]);
+        assert_eq!(source.event_time.map(|time| time.delivered), Some(0));
+        assert!(behind.is_empty());
+    }
+}
