@@ -3,7 +3,7 @@
 //! A line is what happened to the row and its values: `+I[1, a]`. The table's identifier stands before it, and the
 //! number of the writer where there are several: `prices:2> +I[1, a]`.
 
-use std::io::Write;
+use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
 use thalweg_runtime::batch::Batch;
@@ -67,6 +67,7 @@ impl SinkConnector for PrintSink {
             standard_error: spec.standard_error,
             counter: RowCounter::by_options(options),
             printing: None,
+            closed: false,
         }))
     }
 }
@@ -85,7 +86,16 @@ struct PrintWriter {
     standard_error: bool,
     counter: RowCounter,
     /// Text on its way: whoever reads it may let us wait.
-    printing: Option<IoTask<()>>,
+    printing: Option<IoTask<Printed>>,
+    /// Whether the reader has gone.
+    closed: bool,
+}
+
+/// What became of lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Printed {
+    Whole,
+    ReaderGone,
 }
 
 impl PrintWriter {
@@ -94,7 +104,8 @@ impl PrintWriter {
         let Some(task) = &mut self.printing else { return Ok(true) };
         let Some(result) = task.poll(cx.waker) else { return Ok(false) };
         self.printing = None;
-        result.map(|()| true)
+        self.closed |= result? == Printed::ReaderGone;
+        Ok(true)
     }
 }
 
@@ -102,6 +113,9 @@ impl SinkWriter for PrintWriter {
     fn write(&mut self, batch: Batch, cx: &mut OperatorContext<'_>) -> Result<SinkPoll> {
         if !self.ready(cx)? {
             return Ok(SinkPoll::Full(batch));
+        }
+        if self.closed {
+            return Ok(SinkPoll::Closed);
         }
         self.counter.add(batch.num_rows() as u64);
         let (text, standard_error) = (lines(&batch, &self.prefix)?, self.standard_error);
@@ -114,15 +128,19 @@ impl SinkWriter for PrintWriter {
     }
 }
 
-fn print(text: &[u8], standard_error: bool) -> Result<()> {
+fn print(text: &[u8], standard_error: bool) -> Result<Printed> {
     let written = match standard_error {
-        true => std::io::stderr().lock().write_all(text),
+        true => io::stderr().lock().write_all(text),
         false => {
-            let mut out = std::io::stdout().lock();
+            let mut out = io::stdout().lock();
             out.write_all(text).and_then(|()| out.flush())
         }
     };
-    written.map_err(|e| Error::io("cannot print rows", &e))
+    match written {
+        Ok(()) => Ok(Printed::Whole),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Printed::ReaderGone),
+        Err(error) => Err(Error::io("cannot print rows", &error)),
+    }
 }
 
 /// One line a row.

@@ -23,6 +23,10 @@ const NAMES: [&str; 7] = [
     stdin::CONNECTOR,
 ];
 
+/// Which tables have a connector.
+pub(crate) const HOW_TO_NAME_ONE: &str = "A table over files has WITH ('connector' = 'filesystem', 'path' = '…'); a table \
+                                          in memory has no WITH.";
+
 /// What a user has said about a table.
 #[derive(Debug, Clone)]
 pub struct TableDefinition {
@@ -93,8 +97,7 @@ pub fn create(definition: TableDefinition) -> Result<Arc<dyn Table>> {
 }
 
 fn no_connector(name: &str) -> Error {
-    let hint = suggest::did_you_mean(name, NAMES)
-        .unwrap_or_else(|| "a table in memory has no WITH".to_string());
+    let hint = suggest::did_you_mean(name, NAMES).unwrap_or_else(|| HOW_TO_NAME_ONE.to_string());
     let report = Report::new(format!("there is no connector \"{name}\""))
         .with_detail(format!("The connectors are: {}.", NAMES.join(", ")));
     Error::Unsupported(Box::new(report.with_hint(hint)))

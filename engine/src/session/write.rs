@@ -26,10 +26,6 @@ use crate::connectors::{
 };
 use crate::error::{Error, Report, Result};
 
-/// What can stand behind `connector`.
-const CONNECTORS: &str = "A table over files has WITH ('connector' = 'filesystem', 'path' = '…'); a table in memory has \
-                          no WITH.";
-
 /// `CREATE TABLE`, with the rows of a query when there is one.
 pub(super) async fn create_table(cx: &StatementContext<'_>, create: CreateTable) -> Result<Frame> {
     let CreateTable {
@@ -49,7 +45,7 @@ pub(super) async fn create_table(cx: &StatementContext<'_>, create: CreateTable)
     } = create;
     if let Some((key, _)) = options.first() {
         let report = Report::new(format!("unknown option \"{key}\" of a table in memory"));
-        return Err(Error::catalog(report.with_hint(CONNECTORS.to_string())));
+        return Err(Error::catalog(report.with_hint(registry::HOW_TO_NAME_ONE.to_string())));
     }
     let conflict = on_conflict(or_replace, if_not_exists);
     let catalog = cx.session.catalog();

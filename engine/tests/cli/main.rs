@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod command;
 #[cfg(test)]
+mod connectors;
+#[cfg(test)]
 mod left_out;
 
 use command::{Thalweg, script};

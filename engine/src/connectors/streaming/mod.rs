@@ -14,6 +14,8 @@ mod table;
 mod tail;
 pub(crate) mod text;
 pub(crate) mod watch;
+#[cfg(test)]
+mod watch_tests;
 mod write_only;
 
 pub(crate) use options::ConnectorOptions;

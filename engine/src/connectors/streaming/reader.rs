@@ -87,7 +87,7 @@ struct Shared {
     layout: ReadLayout,
     job: Arc<JobContext>,
     format: Box<dyn StreamFormat>,
-    /// Splits that no reader has begun.
+    /// Splits of which no reader has said that it reads them.
     pending: AtomicU64,
     /// Readers that have not yet found what there was at their start; unknown before the first of them steps.
     blind: AtomicUsize,
@@ -132,6 +132,7 @@ impl Source for StreamSource {
             waiting: 0,
             reading: None,
             said: VecDeque::new(),
+            unannounced: 0,
             ready: None,
             noted: Vec::new(),
             before_ready: Vec::new(),
@@ -173,6 +174,8 @@ struct StreamReader {
     reading: Option<SplitId>,
     /// What is to be said before anything else, and then the batch to be delivered.
     said: VecDeque<SplitEvent>,
+    /// Splits that were begun of which it was not yet said, or not yet heard.
+    unannounced: u64,
     ready: Option<Batch>,
     /// Where to go on behind everything that was made, and before the batch that is ready.
     noted: Vec<Place>,
@@ -209,7 +212,7 @@ impl StreamReader {
         if !self.restored {
             own.iter().try_for_each(|&split| self.open(split, None))?;
         }
-        shared.pending.fetch_sub(own.len() as u64, Ordering::AcqRel);
+        self.unannounced += own.len() as u64;
         self.note_positions();
         Ok(())
     }
@@ -232,7 +235,7 @@ impl StreamReader {
             && let Some(split) = self.found.pop_front()
         {
             self.open(split, None)?;
-            self.shared.pending.fetch_sub(1, Ordering::AcqRel);
+            self.unannounced += 1;
             self.note_positions();
             active += 1;
         }
@@ -363,6 +366,9 @@ impl SourceReader for StreamReader {
         if let Some(event) = self.said.pop_front() {
             return Ok(SourceOutput::Split(event));
         }
+        // Whoever steps on has heard of the splits that were begun: from now on they speak for themselves.
+        let announced = std::mem::take(&mut self.unannounced);
+        self.shared.pending.fetch_sub(announced, Ordering::AcqRel);
         if let Some(batch) = self.ready.take() {
             return Ok(self.deliver(batch));
         }
