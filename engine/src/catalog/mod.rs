@@ -9,11 +9,11 @@ mod store;
 mod table;
 mod table_functions;
 
+pub use declared::{Declaration, DeclaredTable};
 pub use store::{
     CATALOG_NAME, DEFAULT_SCHEMA, Entry, INFORMATION_SCHEMA, OnConflict, TEMPORARY_SCHEMA,
     TableCatalog,
 };
-pub use declared::{Declaration, DeclaredTable};
 pub use table::{ComputedColumn, EngineTable, EventTime, Table, TableSink};
 pub use thalweg_planner::sql_type_name;
 

@@ -148,6 +148,7 @@ fn actuals(job: &JobHandle) -> HashMap<u32, Actual> {
         actual.seconds += read(&metrics.busy_ns) as f64 / 1e9;
         actual.peak_bytes += read(&metrics.peak_bytes);
         actual.spilled_bytes += read(&metrics.spilled_bytes);
+        actual.late_rows += read(&metrics.late_rows);
     }
     nodes.into_iter().map(|(node, (_, actual))| (node, actual)).collect()
 }

@@ -96,9 +96,9 @@ impl Frame {
         self.rows_written
     }
 
-    /// Adds a warning if the job that the statement ran left records out.
+    /// Adds a warning if the job that the statement ran left records or rows out.
     pub(crate) fn warned_of(mut self, job: &JobHandle) -> Self {
-        self.warnings.extend(skipped_warning(job.skipped_records()));
+        self.warnings.extend(left_out(job));
         self
     }
 
@@ -162,14 +162,21 @@ impl std::fmt::Debug for Frame {
     }
 }
 
-/// What to say of records that were left out; nothing if there were none.
-pub(crate) fn skipped_warning(records: u64) -> Option<String> {
-    let what = match records {
-        0 => return None,
-        1 => "1 record that could not be read was".to_string(),
-        several => format!("{several} records that could not be read were"),
-    };
-    Some(format!("{what} left out, as the table's options say"))
+/// What to say of records and rows that a job left out; nothing if there were none.
+fn left_out(job: &JobHandle) -> Vec<String> {
+    let records = counted(job.skipped_records(), "record", "that could not be read");
+    let rows = counted(job.late_rows(), "row", "that came too late");
+    let records = records.map(|what| format!("{what} left out, as the table's options say"));
+    let rows = rows.map(|what| format!("{what} dropped: the watermark had passed their group"));
+    records.into_iter().chain(rows).collect()
+}
+
+fn counted(number: u64, what: &str, which: &str) -> Option<String> {
+    match number {
+        0 => None,
+        1 => Some(format!("1 {what} {which} was")),
+        several => Some(format!("{several} {what}s {which} were")),
+    }
 }
 
 /// The rows of a frame. After an error or the last batch it yields `None`.
@@ -206,11 +213,12 @@ impl FrameStream {
         }
     }
 
-    /// Records that the query has left out so far because they could not be read: none, unless a table's options say so.
-    pub fn skipped_records(&self) -> u64 {
+    /// What the user should hear of records and rows that the query has left out so far: records that could not be read,
+    /// where a table's options allow that, and rows that came too late.
+    pub fn left_out(&self) -> Vec<String> {
         match &self.source {
-            Source::Rows(_) => 0,
-            Source::Job(execution) => execution.job().skipped_records(),
+            Source::Rows(_) => Vec::new(),
+            Source::Job(execution) => left_out(execution.job()),
         }
     }
 

@@ -34,7 +34,6 @@ use executor::Executor;
 
 pub use builder::SessionBuilder;
 pub use cancellation::CancellationToken;
-pub(crate) use frame::skipped_warning;
 pub use frame::{Frame, FrameStream, ProgressHandle};
 
 /// A session. Cheap to clone: clones share everything.

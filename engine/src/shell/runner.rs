@@ -14,7 +14,6 @@ use super::progress::ProgressLine;
 use super::splitter::{Command, Piece, Splitter};
 use super::timer::Timer;
 use crate::error::{Error, Result};
-use crate::session::skipped_warning;
 use crate::{Frame, Session};
 
 /// Scripts that may read scripts, one inside the other.
@@ -300,9 +299,7 @@ impl Runner {
             }
         }
         drop(progress);
-        if let Some(warning) = skipped_warning(stream.skipped_records()) {
-            to_stderr(&format!("Warning: {warning}"));
-        }
+        stream.left_out().iter().for_each(|warning| to_stderr(&format!("Warning: {warning}")));
         format.end(&mut bytes)?;
         self.printed |= !bytes.is_empty();
         self.output.write(&bytes)

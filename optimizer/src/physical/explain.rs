@@ -20,6 +20,8 @@ pub struct Actual {
     pub peak_bytes: u64,
     /// Bytes written to spill files.
     pub spilled_bytes: u64,
+    /// Rows that were dropped because they came too late.
+    pub late_rows: u64,
 }
 
 /// The plan as text.
@@ -92,6 +94,9 @@ impl Printer<'_> {
             write!(text, ", actual {} q-error {error:.1} time {:.3}s", actual.rows, actual.seconds);
         if actual.peak_bytes > 0 {
             let _ = write!(text, " memory {}", bytes(actual.peak_bytes as f64));
+        }
+        if actual.late_rows > 0 {
+            let _ = write!(text, " late {}", actual.late_rows);
         }
         if actual.spilled_bytes > 0 {
             let _ = write!(text, " spilled {}", bytes(actual.spilled_bytes as f64));

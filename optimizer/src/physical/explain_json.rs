@@ -57,6 +57,7 @@ fn node(
             "seconds": actual.seconds,
             "peak_bytes": actual.peak_bytes,
             "spilled_bytes": actual.spilled_bytes,
+            "late_rows": actual.late_rows,
         });
         object.insert("actual".into(), actual);
     }

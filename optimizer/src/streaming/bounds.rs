@@ -88,11 +88,10 @@ impl Bounds {
                 let mut replaced = call.clone();
                 let mut properties = Vec::with_capacity(call.args.len());
                 for arg in &mut replaced.args {
-                    let constant = matches!(arg, Expr::Literal(..));
-                    if !constant {
+                    properties.push(ordered(arg, columns)?);
+                    if !matches!(arg, Expr::Literal(..)) {
                         *arg = self.bound(arg, columns)?;
                     }
-                    properties.push(ordered(constant));
                 }
                 let order = call.func.output_ordering(&properties).ok()?;
                 let ascending = matches!(order, SortProperties::Ordered(o) if !o.descending);
@@ -103,20 +102,19 @@ impl Bounds {
     }
 }
 
-fn ordered(constant: bool) -> ExprProperties {
-    let sort_properties = match constant {
-        true => SortProperties::Singleton,
-        false => SortProperties::Ordered(Default::default()),
+/// What a function is told of an argument: that it is a constant, or that it never falls.
+fn ordered(arg: &Expr, columns: &ColumnTable) -> Option<ExprProperties> {
+    let (sort_properties, data_type) = match arg {
+        Expr::Literal(value, _) => (SortProperties::Singleton, value.data_type()),
+        other => (SortProperties::Ordered(Default::default()), type_of(other, columns)?),
     };
-    let range = Interval::make_unbounded(&DataType::Int64).unwrap_or_else(|_| {
-        Interval::make_zero(&DataType::Int64).expect("an interval of integers exists")
-    });
-    ExprProperties {
+    let range = Interval::make_unbounded(&data_type).ok()?;
+    Some(ExprProperties {
         sort_properties,
         range,
         preserves_lex_ordering: false,
         strictly_order_preserving: false,
-    }
+    })
 }
 
 fn type_of(expr: &Expr, columns: &ColumnTable) -> Option<DataType> {

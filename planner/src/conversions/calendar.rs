@@ -14,6 +14,7 @@ use arrow::datatypes::{
 };
 use datafusion_common::config::ConfigOptions;
 use datafusion_common::{DataFusionError, Result, ScalarValue, exec_err, plan_err};
+use datafusion_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility,
@@ -119,6 +120,21 @@ impl ScalarUDFImpl for Calendar {
 
     fn signature(&self) -> &Signature {
         &self.signature
+    }
+
+    /// Times keep their order when they are rounded down, points in time with local hours that come twice aside.
+    fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
+        let constant = |p: &ExprProperties| p.sort_properties == SortProperties::Singleton;
+        Ok(match (self.kind, inputs) {
+            (Kind::Trunc | Kind::Bin, [unit, at, origin @ ..])
+                if constant(unit)
+                    && origin.iter().all(constant)
+                    && matches!(at.range.data_type(), DataType::Timestamp(_, None)) =>
+            {
+                at.sort_properties
+            }
+            _ => SortProperties::Unordered,
+        })
     }
 
     fn coerce_types(&self, args: &[DataType]) -> Result<Vec<DataType>> {

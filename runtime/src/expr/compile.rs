@@ -105,7 +105,7 @@ impl Compiler<'_> {
             Expr::Literal(value) => Ok(Arc::new(PhysicalLiteral::new(value.0.clone()))),
             Expr::Binary { op, left, right } => self.binary(*op, left, right),
             Expr::Not(e) => Ok(Arc::new(NotExpr::new(self.build(e)?))),
-            Expr::Negative(e) => Ok(expressions::negative(self.build(e)?, self.schema)?),
+            Expr::Negative(e) => self.negative(e),
             Expr::Is { test, expr } => self.is(*test, expr),
             Expr::Cast { expr, to, fallible } => self.cast(expr, to, *fallible),
             Expr::Case { operand, branches, otherwise } => {
@@ -147,6 +147,18 @@ impl Compiler<'_> {
             Error::Internal(format!("column {index} of {}", self.schema.fields().len()))
         })?;
         Ok(Arc::new(Column::new(field.name(), index)))
+    }
+
+    /// Of the least integer there is no negative: integers are subtracted from zero, which is checked.
+    fn negative(&self, expr: &Expr) -> Built {
+        let built = self.build(expr)?;
+        let data_type = built.data_type(self.schema)?;
+        if !data_type.is_signed_integer() {
+            return Ok(expressions::negative(built, self.schema)?);
+        }
+        let zero = Arc::new(PhysicalLiteral::new(ScalarValue::new_zero(&data_type)?));
+        let minus = BinaryExpr::new(zero, BinaryOperator::Minus.into(), built);
+        Ok(Arc::new(minus.with_fail_on_overflow(true)))
     }
 
     fn binary(&self, op: BinaryOperator, left: &Expr, right: &Expr) -> Built {

@@ -226,6 +226,12 @@ impl JobHandle {
         self.deployed.context.skipped_records.load(Ordering::Relaxed)
     }
 
+    /// Rows that operators have dropped because everything they belong to had left.
+    pub fn late_rows(&self) -> u64 {
+        let late = |report: &OperatorReport| report.metrics.late_rows.load(Ordering::Relaxed);
+        self.operators().iter().map(late).sum()
+    }
+
     /// The counters of all operators.
     pub fn operators(&self) -> Vec<OperatorReport> {
         let mut reports = Vec::new();

@@ -48,8 +48,8 @@ pub mod window;
 /// What every operator file uses.
 pub mod prelude {
     pub use super::{
-        Operator, OperatorContext, OperatorMetrics, Output, PortId, PortSet, StateSnapshot, TimeDomain, WaitReason,
-        stateless_operator,
+        Operator, OperatorContext, OperatorMetrics, Output, PortId, PortSet, StateSnapshot,
+        TimeDomain, WaitReason, stateless_operator,
     };
     pub use crate::batch::Batch;
     pub use crate::element::{CheckpointId, StreamElement, Superstep, Watermark};

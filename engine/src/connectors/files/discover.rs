@@ -72,6 +72,10 @@ fn find_one(written: &str, found: &mut Vec<FoundFile>) -> Result<()> {
     if metadata.is_dir() {
         let before = found.len();
         list_folder(&path, found)?;
+        for file in &mut found[before..] {
+            // The folder that is named is the whole table, whatever its own name says.
+            file.partition = hive::parse(file.path.strip_prefix(&path).unwrap_or(&file.path));
+        }
         if found.len() == before {
             return Err(Error::User {
                 message: format!("the folder \"{written}\" holds no file"),
@@ -236,5 +240,9 @@ mod tests {
         let names: Vec<_> = files.iter().map(|f| f.path.file_name().unwrap()).collect();
         assert_eq!(names, ["a.csv", "b.csv"]);
         assert_eq!(files[1].partition, [("k".to_string(), Some("1".to_string()))]);
+        let inner = find(&[format!("{}/k=1", dir.path().display())]).unwrap();
+        assert!(inner[0].partition.is_empty(), "{inner:?}");
+        let matched = find(&[format!("{}/k=1/*.csv", dir.path().display())]).unwrap();
+        assert_eq!(matched[0].partition, files[1].partition);
     }
 }

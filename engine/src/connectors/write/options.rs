@@ -165,6 +165,14 @@ impl FileWriteOptions {
         if self.overwrite && self.append {
             return Err(Error::user("overwrite and append exclude each other"));
         }
+        if !self.partition_by.is_empty() && self.partition_by.len() == self.schema.fields().len() {
+            return Err(Error::User {
+                message: "partition_by names all columns, so that no column is left for the files"
+                    .into(),
+                detail: Some("the rows would be lost".into()),
+                hint: Some("leave a column out of it, or select one more".into()),
+            });
+        }
         Ok(())
     }
 

@@ -109,6 +109,8 @@ fn partitions_become_folders_and_columns_again() {
     let mut rows = rows_as_text(&read(&path, &FileOptions::default()).unwrap());
     rows.sort();
     assert_eq!(rows, ["1|a/b", "2|∅", "3|c", "4|a/b"]);
+    let all = FileWriteOptions { partition_by: vec![0, 1], ..options.clone() };
+    assert!(all.check(true).is_err(), "no column would be left for the files");
     let found = |o: FileWriteOptions| Replaced::find(&o).map(drop).map_err(|e| e.to_string());
     let refused = found(options.clone());
     assert!(refused.as_ref().is_err_and(|e| e.contains("is not empty")), "{refused:?}");
