@@ -106,8 +106,35 @@ fn convert(expr: Expr, schema: &DFSchema, zone: &Arc<str>) -> Transformed<Expr> 
                 None => Transformed::no(Expr::ScalarFunction(ScalarFunction { func, args })),
             }
         }
+        Expr::ScalarFunction(call) if LOCAL_FUNCTIONS.contains(&call.func.name()) => {
+            in_zone(call, schema, zone)
+        }
         other => Transformed::no(other),
     }
+}
+
+/// Functions whose result depends on the local time of a point in time.
+const LOCAL_FUNCTIONS: [&str; 3] = ["date_part", "date_trunc", "to_char"];
+
+/// The call over points in time of the session's zone; its type stays.
+fn in_zone(call: ScalarFunction, schema: &DFSchema, zone: &Arc<str>) -> Transformed<Expr> {
+    let before = type_of(&Expr::ScalarFunction(call.clone()), schema);
+    let mut moved = false;
+    let moves = |expr: Expr| match type_of(&expr, schema) {
+        Some(DataType::Timestamp(unit, Some(written))) if written != *zone => {
+            moved = true;
+            cast(expr, DataType::Timestamp(unit, Some(Arc::clone(zone))))
+        }
+        _ => expr,
+    };
+    let args = call.args.into_iter().map(moves).collect();
+    let call = Expr::ScalarFunction(ScalarFunction { func: call.func, args });
+    let after = type_of(&call, schema);
+    let call = match before {
+        Some(before) if after.as_ref() != Some(&before) => cast(call, before),
+        _ => call,
+    };
+    Transformed::new_transformed(call, moved)
 }
 
 /// NULLIF as the comparison that it stands for, where the library would compare bit by bit what is equal in several
@@ -185,6 +212,15 @@ fn converted(expr: Expr, to: &DataType, schema: &DFSchema, zone: &Arc<str>) -> (
         }
         (from, _) => (expr, from, false),
     };
+    if let DataType::Timestamp(unit, Some(written)) = to
+        && written != zone
+        && is_local(&from)
+    {
+        // A local time is one of the session's zone, whatever zone the type names.
+        let here = DataType::Timestamp(*unit, Some(Arc::clone(zone)));
+        let (expr, _) = converted(expr, &here, schema, zone);
+        return (cast(expr, here), true);
+    }
     let conversion = match (&from, to) {
         (DataType::Float32 | DataType::Float64, to) if to.is_integer() => Conversion::AsWhole,
         (DataType::Decimal128(_, 1..), to) if to.is_integer() => Conversion::AsWhole,
