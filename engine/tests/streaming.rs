@@ -135,6 +135,41 @@ fn any_monotone_function_of_event_time_closes_groups() {
 }
 
 #[test]
+fn rows_that_an_operator_keeps_back_are_not_late() {
+    let ordered: Vec<(&str, i64, u32)> =
+        (0..40).map(|s| (["a", "b"][s as usize % 2], i64::from(s), s)).collect();
+    let (session, _file) = session(&lines(&ordered));
+    run(&session, "CREATE TABLE names AS SELECT k, v AS w, ts AS at FROM e");
+    let queries = [
+        "SELECT date_bin(INTERVAL '10' SECOND, ts) AS b, sum(v) AS v FROM (SELECT * FROM e ORDER BY v DESC LIMIT 30) GROUP BY 1",
+        "SELECT date_bin(INTERVAL '10' SECOND, ts) AS b, sum(n) AS n FROM \
+         (SELECT ts, row_number() OVER (ORDER BY v DESC) AS n FROM e) GROUP BY 1",
+        "SELECT date_bin(INTERVAL '5' SECOND, y.ts) AS b, count(*) AS n FROM e x JOIN e y ON x.v + 30 = y.v GROUP BY 1",
+        "SELECT date_bin(INTERVAL '5' SECOND, y.ts) AS b, count(*) AS n FROM e x FULL JOIN e y ON x.v = y.v + 35 GROUP BY 1",
+        "SELECT date_bin(INTERVAL '5' SECOND, x.ts) AS b, count(*) AS n FROM e x JOIN names ON v = w GROUP BY 1",
+        "SELECT m, sum(n) AS n FROM (SELECT date_bin(INTERVAL '5' SECOND, ts) AS m, date_bin(INTERVAL '30' SECOND, ts) AS d, \
+         count(*) AS n FROM e GROUP BY 1, 2) GROUP BY m",
+        "SELECT m, sum(n) AS n FROM (SELECT date_bin(INTERVAL '30' SECOND, ts) AS d, date_bin(INTERVAL '5' SECOND, ts) AS m, \
+         count(*) AS n FROM e GROUP BY 1, 2) GROUP BY m",
+        "SELECT window_end, count(*) AS n FROM TUMBLE(TABLE (SELECT window_time AS t, k, sum(v) AS v \
+         FROM TUMBLE(TABLE e, DESCRIPTOR(ts), INTERVAL '2' SECOND) GROUP BY window_start, window_end, window_time, k), \
+         DESCRIPTOR(t), INTERVAL '10' SECOND) GROUP BY window_start, window_end",
+    ];
+    for sql in queries {
+        run(&session, "SET execution.runtime_mode = batch");
+        let batch = rows(&session, sql);
+        run(&session, "SET execution.runtime_mode = streaming");
+        for batch_size in ["2", "8192"] {
+            run(&session, &format!("SET batch_size = {batch_size}"));
+            assert_eq!(rows(&session, sql), batch, "{sql}, batches {batch_size}");
+        }
+    }
+    let cascade = rows(&session, &format!("EXPLAIN {}", queries[queries.len() - 1]));
+    let closing = cascade.iter().filter(|line| line.contains("groups leave")).count();
+    assert_eq!(closing, 2, "{cascade:?}");
+}
+
+#[test]
 fn an_endless_table_gives_windows_as_they_close_and_is_refused_where_an_end_is_needed() {
     let session = Session::new();
     run(

@@ -30,6 +30,13 @@ impl Bounds {
         self.0.get(&column)
     }
 
+    /// The rows with these columns come later than the watermark lets expect.
+    pub fn forget(&mut self, columns: impl IntoIterator<Item = ColumnId>) {
+        for column in columns {
+            self.0.remove(&column);
+        }
+    }
+
     /// Columns that are computed.
     pub fn compute(&mut self, exprs: &[(ColumnId, Expr)], columns: &ColumnTable) {
         for (output, expr) in exprs {

@@ -1,12 +1,18 @@
 //! Queries over tables without an end: which keys close groups, and what has to be refused.
 //!
 //! Invariant: every operator over an endless input gives each result after a finite time and keeps a state that the
-//! watermark bounds; a query for which that does not hold is refused here, before any strategy is looked at.
+//! watermark bounds; a query for which that does not hold is refused here, before any strategy is looked at. A column has
+//! a bound only as long as its rows leave before the watermark that they came before: what keeps rows to the end, as
+//! ORDER BY and the build side of a join do, takes the bounds of their columns away.
 
 mod bounds;
 
+use std::cmp::Reverse;
+
 use datafusion_common::JoinType;
+use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_expr::Expr;
+use thalweg_planner::opened_lists;
 
 use self::bounds::Bounds;
 use crate::error::{OptimizerError, Result};
@@ -44,21 +50,21 @@ pub(crate) fn prepare(query: &mut RelQuery, stream_of: &StreamOf, wanted: bool) 
 
 /// Whether the rows of a relation have no end. A limit gives them one.
 pub(crate) fn reads_endless(rel: &Rel, stream_of: &StreamOf) -> bool {
-    match &rel.op {
-        RelOp::Scan { source, fetch, .. } => {
-            fetch.is_none() && stream_of(source.as_ref()).is_some_and(|s| s.unbounded)
-        }
-        RelOp::Limit { fetch: Some(_), .. } => false,
-        _ => rel.inputs.iter().any(|input| reads_endless(input, stream_of)),
-    }
+    let limited =
+        matches!(&rel.op, RelOp::Limit { fetch: Some(_), .. } | RelOp::Scan { fetch: Some(_), .. });
+    !limited
+        && (is_endless_scan(rel, stream_of)
+            || rel.inputs.iter().any(|input| reads_endless(input, stream_of)))
 }
 
 /// Whether any table below has no end, whatever is read of it.
 fn any_endless(rel: &Rel, stream_of: &StreamOf) -> bool {
-    match &rel.op {
-        RelOp::Scan { source, .. } => stream_of(source.as_ref()).is_some_and(|s| s.unbounded),
-        _ => rel.inputs.iter().any(|input| any_endless(input, stream_of)),
-    }
+    is_endless_scan(rel, stream_of) || rel.inputs.iter().any(|input| any_endless(input, stream_of))
+}
+
+fn is_endless_scan(rel: &Rel, stream_of: &StreamOf) -> bool {
+    let RelOp::Scan { source, .. } = &rel.op else { return false };
+    stream_of(source.as_ref()).is_some_and(|stream| stream.unbounded)
 }
 
 /// Whether a join can do without the end of one operand: its rows are looked up in the other one, and each is done with
@@ -124,6 +130,7 @@ impl Walk<'_> {
             }
             RelOp::Aggregate(spec) => {
                 spec.closing = self.closing(spec);
+                self.keep_implied(spec);
                 if any && spec.closing.is_none() {
                     return Err(refused(
                         "GROUP BY over an endless table by keys that no watermark closes",
@@ -146,6 +153,7 @@ impl Walk<'_> {
                     return Err(refused("a join of two endless tables", BOUNDED));
                 }
                 let side = if endless[0] { Side::Left } else { Side::Right };
+                self.forget_bounded(&rel.inputs, &endless);
                 if !probes_with(side, spec.join_type) {
                     return Err(refused(
                         "a join that waits for the end of an endless table",
@@ -156,24 +164,43 @@ impl Walk<'_> {
             RelOp::AssertSingleRow | RelOp::RecursiveCte { .. } if any => {
                 return Err(refused("such a subquery over an endless table", BOUNDED));
             }
+            RelOp::Join(_)
+            | RelOp::Window { .. }
+            | RelOp::Sort { .. }
+            | RelOp::AssertSingleRow
+            | RelOp::RecursiveCte { .. } => self.forget_bounded(&rel.inputs, &endless),
             RelOp::SharedScan { .. }
             | RelOp::WorkTableScan { .. }
             | RelOp::Values { .. }
             | RelOp::Empty { .. }
-            | RelOp::Filter { .. }
-            | RelOp::Join(_)
-            | RelOp::Window { .. }
-            | RelOp::Sort { .. }
-            | RelOp::AssertSingleRow
-            | RelOp::RecursiveCte { .. } => {}
+            | RelOp::Filter { .. } => {}
             // The first rows are all that is wanted: the query ends with them.
             RelOp::Limit { fetch, .. } => return Ok(any && fetch.is_none()),
         }
         Ok(any)
     }
 
-    /// Of the keys with bounds the one that closes first: ends of windows that come out of a list lie closer together
-    /// than the starts that such windows share.
+    /// An operator keeps rows of its inputs that end, or gives them again with later ones of another input.
+    fn forget_bounded(&mut self, inputs: &[Rel], endless: &[bool]) {
+        for (input, _) in inputs.iter().zip(endless).filter(|(_, endless)| !**endless) {
+            self.bounds.forget(input.output.iter().copied());
+        }
+    }
+
+    /// A group leaves when its closing key is behind. Keys that follow from that one are not behind before; of others
+    /// nothing is known.
+    fn keep_implied(&mut self, spec: &AggregateSpec) {
+        let closing = spec.closing.as_ref().map(|closing| closing.bound.clone());
+        for (output, _) in &spec.group_by {
+            let implied = self.bounds.of(*output).zip(closing.as_ref());
+            if !implied.is_some_and(|(bound, closing)| contains(bound, closing)) {
+                self.bounds.forget([*output]);
+            }
+        }
+    }
+
+    /// Of the keys with bounds the one that closes first, which is at the bottom of others: ends of windows that come
+    /// out of a list lie closer together than the starts that such windows share.
     fn closing(&self, spec: &AggregateSpec) -> Option<Closing> {
         if spec.grouping_sets.is_some() {
             return None;
@@ -183,8 +210,23 @@ impl Walk<'_> {
             let watermark = *ColumnId::referenced(&bound).iter().next()?;
             Some(Closing { key: *output, bound, watermark })
         });
-        bounded.max_by_key(|closing| thalweg_planner::opened_lists(&closing.bound))
+        bounded.max_by_key(|closing| (opened_lists(&closing.bound), Reverse(size(&closing.bound))))
     }
+}
+
+/// Whether an expression is a function of another.
+fn contains(expr: &Expr, part: &Expr) -> bool {
+    expr.exists(|node| Ok(node == part)).unwrap_or(false)
+}
+
+/// How many parts an expression has.
+fn size(expr: &Expr) -> usize {
+    let mut parts = 0;
+    let counted = expr.apply(|_| {
+        parts += 1;
+        Ok(TreeNodeRecursion::Continue)
+    });
+    counted.map_or(0, |_| parts)
 }
 
 const BOUNDED: &str = "give the table an end, or run the query over a bounded one";

@@ -1,12 +1,13 @@
 //! The consumer's end: aligns control events of several channels into one event for each port.
 //!
 //! The watermark is the minimum over the channels that have not ended and are not idle; when all are idle, so is the
-//! gate. A channel is idle until it says that it speaks. A superstep or an end counts once all channels have sent it. Data passes as it comes.
+//! gate. A channel of a scan is idle until it says that it speaks; any other holds time back until it tells it, since what
+//! makes it speak may reach the reader by a faster way. A superstep or an end counts once all channels have sent it. Data passes as it comes.
 
 use std::sync::Arc;
 use std::task::Waker;
 
-use super::queue::{Arrival, InputQueue};
+use super::queue::{Arrival, InputQueue, PortSpec};
 use crate::element::{StreamElement, Superstep, Watermark};
 use crate::operators::{PortId, PortSet};
 
@@ -52,19 +53,23 @@ struct ChannelState {
 }
 
 impl InputGate {
-    /// A gate over a queue; `channels[p]` is the number of producers of port p.
-    pub fn new(queue: Arc<InputQueue>, channels: &[usize]) -> Self {
-        let channel =
-            ChannelState { watermark: i64::MIN, idle: true, ended: false, in_superstep: true };
+    /// A gate over a queue with these ports.
+    pub fn new(queue: Arc<InputQueue>, ports: &[PortSpec]) -> Self {
+        let channel = |port: &PortSpec| ChannelState {
+            watermark: i64::MIN,
+            idle: port.scans,
+            ended: false,
+            in_superstep: true,
+        };
         InputGate {
             queue,
-            ports: channels
+            ports: ports
                 .iter()
-                .map(|&n| PortState { channels: vec![channel; n], ended: 0 })
+                .map(|port| PortState { channels: vec![channel(port); port.channels], ended: 0 })
                 .collect(),
             watermark: None,
             superstep: None,
-            idle: true,
+            idle: ports.iter().all(|port| port.scans),
             changed: false,
         }
     }
@@ -176,18 +181,22 @@ impl InputGate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exchange::queue::{PortKind, PortSpec};
+    use crate::exchange::queue::PortKind;
     use crate::memory::MemoryManager;
 
-    /// A gate of one port with two channels, after these elements came.
+    /// A gate of one port with two channels of scans, after these elements came.
     fn events(elements: &[(usize, StreamElement)]) -> Vec<String> {
-        let port = PortSpec { channels: 2, kind: PortKind::Pipelined };
-        let queue = InputQueue::new(&[port], 1 << 20, &MemoryManager::unlimited());
+        events_of(true, elements)
+    }
+
+    fn events_of(scans: bool, elements: &[(usize, StreamElement)]) -> Vec<String> {
+        let ports = [PortSpec { channels: 2, kind: PortKind::Pipelined, scans }];
+        let queue = InputQueue::new(&ports, 1 << 20, &MemoryManager::unlimited());
         let waker = Waker::noop();
         for (channel, element) in elements {
             queue.offer(PortId(0), *channel, element.clone(), waker).unwrap();
         }
-        let mut gate = InputGate::new(queue, &[2]);
+        let mut gate = InputGate::new(queue, &ports);
         let all = std::iter::from_fn(|| gate.poll(PortSet::Any, waker));
         all.map(|event| format!("{event:?}")).collect()
     }
@@ -207,6 +216,16 @@ mod tests {
         // The other channel has never spoken.
         let got = events(&[(0, active), (0, watermark(9))]);
         assert_eq!(got, ["Active", "Watermark(Watermark(9))"]);
+    }
+
+    #[test]
+    fn what_is_no_scan_holds_time_back_until_it_tells_it() {
+        let one = [(0, StreamElement::Active), (0, watermark(9))];
+        assert!(events_of(false, &one).is_empty());
+        let both = [&one[..], &[(1, watermark(7))]].concat();
+        assert_eq!(events_of(false, &both), ["Watermark(Watermark(7))"]);
+        let ended = [&one[..], &[(1, StreamElement::End)]].concat();
+        assert_eq!(events_of(false, &ended), ["Watermark(Watermark(9))"]);
     }
 
     #[test]

@@ -43,6 +43,9 @@ pub struct PortSpec {
     pub channels: usize,
     /// How much it holds, and when it shows it.
     pub kind: PortKind,
+    /// Whether its producers are scans, which are idle until they speak: nobody goes on without a split that has begun
+    /// (see [`crate::source::Source::pending_from_us`]). Of other producers time is unknown until they tell it.
+    pub scans: bool,
 }
 
 /// How much a port holds, and when it shows it.

@@ -209,9 +209,10 @@ impl Expr {
     }
 
     fn put_in_columns(&mut self, f: &mut impl FnMut(usize) -> Expr) {
-        match self {
-            Expr::Column(index) => *self = f(*index),
-            _ => self.children_mut().into_iter().for_each(|child| child.put_in_columns(f)),
+        if let Expr::Column(index) = self {
+            *self = f(*index);
+        } else {
+            self.children_mut().into_iter().for_each(|child| child.put_in_columns(f));
         }
     }
 

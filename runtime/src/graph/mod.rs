@@ -64,6 +64,13 @@ pub struct JobVertex {
     pub chain: Vec<ChainedOperator>,
 }
 
+impl JobVertex {
+    /// Whether its rows come from a source, rather than from other vertices.
+    pub fn is_scan(&self) -> bool {
+        matches!(self.chain.first().map(|link| &link.spec), Some(OperatorSpec::SourceScan(_)))
+    }
+}
+
 /// What an edge is to an iteration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum EdgeRole {

@@ -111,7 +111,7 @@ impl TaskManager {
 struct Deployment<'a> {
     graph: &'a JobGraph,
     context: &'a Arc<JobContext>,
-    inputs: HashMap<(VertexId, usize), (Arc<InputQueue>, Vec<usize>)>,
+    inputs: HashMap<(VertexId, usize), (Arc<InputQueue>, Vec<PortSpec>)>,
 }
 
 impl<'a> Deployment<'a> {
@@ -123,11 +123,10 @@ impl<'a> Deployment<'a> {
             if ports.is_empty() {
                 continue;
             }
-            let channels: Vec<usize> = ports.iter().map(|p| p.channels).collect();
             for subtask in 0..vertex.parallelism {
                 let bytes_max = context.options.exchange_bytes_max;
                 let queue = InputQueue::new(&ports, bytes_max, &context.memory);
-                inputs.insert((id, subtask), (queue, channels.clone()));
+                inputs.insert((id, subtask), (queue, ports.clone()));
             }
         }
         Deployment { graph, context, inputs }
@@ -152,7 +151,7 @@ impl<'a> Deployment<'a> {
                     gate: self
                         .inputs
                         .get(&(id, subtask))
-                        .map(|(queue, channels)| InputGate::new(queue.clone(), channels)),
+                        .map(|(queue, ports)| InputGate::new(queue.clone(), ports)),
                     partitions: out.map(|e| self.partition(e, subtask)).collect::<Result<_>>()?,
                     job: self.context.clone(),
                 }));
@@ -209,28 +208,32 @@ impl<'a> Deployment<'a> {
 /// The input ports of a vertex, from the edges that lead to it.
 fn ports_of(graph: &JobGraph, id: VertexId) -> Vec<PortSpec> {
     let mut ports: Vec<PortSpec> = Vec::new();
-    let mut put = |port: usize, channels: usize, kind: PortKind| {
+    let mut put = |port: usize, channels: usize, kind: PortKind, scans: bool| {
         if ports.len() <= port {
-            ports.resize(port + 1, PortSpec { channels: 0, kind: PortKind::Pipelined });
+            let none = PortSpec { channels: 0, kind: PortKind::Pipelined, scans: true };
+            ports.resize(port + 1, none);
         }
-        ports[port] = PortSpec { channels: ports[port].channels + channels, kind };
+        let before = &ports[port];
+        let scans = before.scans && scans;
+        ports[port] = PortSpec { channels: before.channels + channels, kind, scans };
     };
     for edge in graph.edges.iter().filter(|e| e.target == id) {
-        let producers = graph.vertex(edge.source).parallelism;
+        let producer = graph.vertex(edge.source);
+        let (producers, scans) = (producer.parallelism, producer.is_scan());
         let kind = match (edge.role, edge.mode) {
             (EdgeRole::Feedback, _) => PortKind::Feedback,
             (_, ExchangeMode::Blocking) => PortKind::Blocking,
             (_, ExchangeMode::Pipelined) => PortKind::Pipelined,
         };
         match &edge.ship {
-            ShipStrategy::Forward => put(edge.port.0 as usize, 1, kind),
+            ShipStrategy::Forward => put(edge.port.0 as usize, 1, kind, scans),
             ShipStrategy::Merge => {
-                (0..producers).for_each(|p| put(edge.port.0 as usize + p, 1, kind));
+                (0..producers).for_each(|p| put(edge.port.0 as usize + p, 1, kind, scans));
             }
             ShipStrategy::Hash { .. }
             | ShipStrategy::Broadcast
             | ShipStrategy::Rebalance
-            | ShipStrategy::Singleton => put(edge.port.0 as usize, producers, kind),
+            | ShipStrategy::Singleton => put(edge.port.0 as usize, producers, kind, scans),
         }
     }
     ports

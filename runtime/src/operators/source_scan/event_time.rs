@@ -132,13 +132,11 @@ impl EventTime {
             .map_err(|e| Error::Internal(format!("the watermarks of a scan: {e}")))?;
         bytes.extend((progress.len() as u64).to_le_bytes());
         bytes.extend(progress);
-        let batches: Vec<Batch> = ready
-            .iter()
-            .filter_map(|element| match element {
-                StreamElement::Batch(batch) => Some(batch.clone()),
-                _ => None,
-            })
-            .collect();
+        let batch = |element: &StreamElement| {
+            let StreamElement::Batch(batch) = element else { return None };
+            Some(batch.clone())
+        };
+        let batches: Vec<Batch> = ready.iter().filter_map(batch).collect();
         bytes.extend(StateSnapshot::of_batches(&batches, &self.types)?.bytes);
         Ok(())
     }
