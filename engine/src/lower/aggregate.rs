@@ -10,7 +10,7 @@ use thalweg_runtime::expr::Expr;
 use thalweg_runtime::graph;
 use thalweg_runtime::operators::OperatorSpec;
 use thalweg_runtime::operators::hash_aggregate::{
-    self, AggregateSpec, ClosingSpec, GroupingSetsSpec, HashAggregateSpec, LateKeysSpec,
+    self, AggregateSpec, ClosingSpec, Emission, GroupingSetsSpec, HashAggregateSpec, LateKeysSpec,
 };
 use thalweg_runtime::operators::project::ProjectSpec;
 use thalweg_runtime::operators::sort_aggregate::SortAggregateSpec;
@@ -40,7 +40,7 @@ impl Lowering<'_> {
                     aggregates,
                 )?;
                 if let Some(closing) = closing {
-                    spec.closing = Some(self.closing(closing, group_by)?);
+                    spec.emission = Emission::Closed(self.closing(closing, group_by)?);
                 }
                 fragment.columns = output_of(group_by, grouping_sets.as_ref(), aggregates);
                 fragment.push(node.id, OperatorSpec::HashAggregate(spec));
@@ -201,7 +201,8 @@ impl Lowering<'_> {
                 .map(|call| aggregate_spec(call, &mut scope))
                 .collect::<Result<_>>()?,
             late_keys: Vec::new(),
-            closing: None,
+            emission: Emission::AtEnd,
+            withdrawn: false,
         })
     }
 

@@ -130,6 +130,8 @@ pub trait Operator: Send {
         time_us: i64,
         cx: &mut OperatorContext<'_>,
     ) -> Result<()>;
+    /// A barrier came on all inputs: what was gathered for the sake of larger batches leaves before it.
+    fn on_barrier(&mut self, id: CheckpointId, cx: &mut OperatorContext<'_>) -> Result<()>;
     /// All inputs have ended this superstep.
     fn on_superstep(&mut self, superstep: Superstep, cx: &mut OperatorContext<'_>) -> Result<()>;
     /// Gives back about `bytes` of memory if it can; answers how much it gave.
@@ -163,6 +165,13 @@ macro_rules! stateless_operator {
             &mut self,
             _domain: $crate::operators::TimeDomain,
             _time_us: i64,
+            _cx: &mut $crate::operators::OperatorContext<'_>,
+        ) -> $crate::Result<()> {
+            Ok(())
+        }
+        fn on_barrier(
+            &mut self,
+            _id: $crate::element::CheckpointId,
             _cx: &mut $crate::operators::OperatorContext<'_>,
         ) -> $crate::Result<()> {
             Ok(())

@@ -131,6 +131,11 @@ impl Operator for Filter {
         Ok(())
     }
 
+    fn on_barrier(&mut self, _id: CheckpointId, _cx: &mut OperatorContext<'_>) -> Result<()> {
+        self.request_flush();
+        Ok(())
+    }
+
     fn on_superstep(&mut self, _superstep: Superstep, _cx: &mut OperatorContext<'_>) -> Result<()> {
         self.request_flush();
         Ok(())

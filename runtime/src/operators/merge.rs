@@ -274,6 +274,10 @@ impl Operator for Merge {
         Ok(())
     }
 
+    fn on_barrier(&mut self, _id: CheckpointId, _cx: &mut OperatorContext<'_>) -> Result<()> {
+        Ok(())
+    }
+
     fn on_superstep(&mut self, _superstep: Superstep, _cx: &mut OperatorContext<'_>) -> Result<()> {
         Ok(())
     }

@@ -12,7 +12,7 @@ use arrow::compute::partition;
 use arrow_schema::DataType;
 use serde::{Deserialize, Serialize};
 
-use super::hash_aggregate::{AggregatePhase, GroupingSetsSpec, HashAggregateSpec, Shape};
+use super::hash_aggregate::{AggregatePhase, Emission, GroupingSetsSpec, HashAggregateSpec, Shape};
 use super::prelude::*;
 use super::sort_key_spec::inserts_only;
 use crate::aggregates::{AggregateSpec, AggregateStates, Groups};
@@ -86,7 +86,8 @@ impl SortAggregate {
             grouping_sets: None,
             aggregates: spec.aggregates.clone(),
             late_keys: Vec::new(),
-            closing: None,
+            emission: Emission::AtEnd,
+            withdrawn: false,
         };
         let shape = Shape::new(&spec, job)?;
         Ok(SortAggregate { shape, groups: None, input: None, state: State::Taking, dirty: true })
@@ -333,6 +334,10 @@ impl Operator for SortAggregate {
         _time_us: i64,
         _cx: &mut OperatorContext<'_>,
     ) -> Result<()> {
+        Ok(())
+    }
+
+    fn on_barrier(&mut self, _id: CheckpointId, _cx: &mut OperatorContext<'_>) -> Result<()> {
         Ok(())
     }
 

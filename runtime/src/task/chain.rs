@@ -311,11 +311,14 @@ impl Task {
                 let s = *s;
                 self.with_operator(i, waker, |operator, cx| operator.on_superstep(s, cx))?;
             }
+            StreamElement::Barrier(id) => {
+                let id = *id;
+                self.with_operator(i, waker, |operator, cx| operator.on_barrier(id, cx))?;
+            }
             StreamElement::Batch(_)
             | StreamElement::Pages(_)
             | StreamElement::Idle
             | StreamElement::Active
-            | StreamElement::Barrier(_)
             | StreamElement::End => {}
         }
         self.links[i].passing.push_back(event);

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::shape::Shape;
 use super::table::AggregateTable;
-use super::{AggregatePhase, HashAggregateSpec};
+use super::{AggregatePhase, Emission, HashAggregateSpec};
 use crate::aggregates::AggregateStates;
 use crate::error::{Error, Result};
 use crate::expr::Expr;
@@ -90,7 +90,8 @@ impl LateKeys {
             key_types,
             grouping_sets: None,
             late_keys: Vec::new(),
-            closing: None,
+            emission: Emission::AtEnd,
+            withdrawn: false,
             ..spec.clone()
         };
         Ok(Some(LateKeys {

@@ -88,8 +88,30 @@ pub struct HashAggregateSpec {
     pub aggregates: Vec<AggregateSpec>,
     /// Keys that are not evaluated but fetched from builds; only in the partial phase.
     pub late_keys: Vec<LateKeysSpec>,
-    /// The key by which groups are complete before the input ends; only in the single phase and without grouping sets.
-    pub closing: Option<ClosingSpec>,
+    /// When results leave; before the end only in the single phase and without grouping sets.
+    pub emission: Emission,
+    /// Whether rows may be withdrawn that came before: states are then such that can forget.
+    pub withdrawn: bool,
+}
+
+/// When the results of groups leave.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Emission {
+    /// When the input ends.
+    AtEnd,
+    /// When a key is behind the watermark, each group once.
+    Closed(ClosingSpec),
+    /// After each batch, as a change of what left before: the old result is deleted, the new one inserted.
+    Changes,
+}
+
+impl Emission {
+    fn closing(&self) -> Option<&ClosingSpec> {
+        match self {
+            Emission::Closed(closing) => Some(closing),
+            Emission::AtEnd | Emission::Changes => None,
+        }
+    }
 }
 
 /// The running operator.
@@ -140,7 +162,7 @@ impl HashAggregate {
             partial: None,
             tables: Vec::new(),
             levels: None,
-            panes: spec.closing.as_ref().map(|closing| Panes::new(closing, job)).transpose()?,
+            panes: spec.emission.closing().map(|closing| Panes::new(closing, job)).transpose()?,
             input: None,
             state: State::Taking,
             dirty: true,
@@ -373,6 +395,11 @@ impl Operator for HashAggregate {
         _time_us: i64,
         _cx: &mut OperatorContext<'_>,
     ) -> Result<()> {
+        Ok(())
+    }
+
+    fn on_barrier(&mut self, _id: CheckpointId, _cx: &mut OperatorContext<'_>) -> Result<()> {
+        self.flush = self.partial.is_some();
         Ok(())
     }
 

@@ -25,7 +25,8 @@ fn hash(
         grouping_sets: None,
         aggregates,
         late_keys: Vec::new(),
-        closing: None,
+        emission: Emission::AtEnd,
+        withdrawn: false,
     }
 }
 
@@ -244,7 +245,8 @@ fn closing_spec() -> OperatorSpec {
             result: DataType::Int64,
         }],
         late_keys: Vec::new(),
-        closing: Some(ClosingSpec { key: 0, bound, watermark_type: micros }),
+        emission: Emission::Closed(ClosingSpec { key: 0, bound, watermark_type: micros }),
+        withdrawn: false,
     })
 }
 

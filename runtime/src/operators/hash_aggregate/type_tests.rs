@@ -34,7 +34,8 @@ fn run(values: &ArrayRef, aggregates: Vec<AggregateSpec>) -> Vec<String> {
         grouping_sets: None,
         aggregates,
         late_keys: Vec::new(),
-        closing: None,
+        emission: Emission::AtEnd,
+        withdrawn: false,
     };
     let whole = harness::batch(vec![keys, values.clone()]);
     let parts =

@@ -12,7 +12,7 @@ use crate::job::JobContext;
 use crate::operators::OperatorSpec;
 use crate::operators::harness::{self, Driver, Interruptions};
 use crate::operators::hash_aggregate::{
-    AggregatePhase, AggregateSpec, GroupingSetsSpec, HashAggregateSpec, LateKeysSpec,
+    AggregatePhase, AggregateSpec, Emission, GroupingSetsSpec, HashAggregateSpec, LateKeysSpec,
 };
 use crate::operators::hash_join::{HashJoinBuildSpec, HashJoinProbeSpec};
 
@@ -118,7 +118,8 @@ fn grouped(
     let last = OperatorSpec::HashAggregate(HashAggregateSpec {
         phase: AggregatePhase::Final,
         late_keys: Vec::new(),
-        closing: None,
+        emission: Emission::AtEnd,
+        withdrawn: false,
         ..spec.clone()
     });
     let out = Driver::new(&last, job, interruptions).unwrap().run(vec![pages]).unwrap();
@@ -144,7 +145,8 @@ fn check(kind: JoinKind, rows: i32, repeated: bool, sets: Option<GroupingSetsSpe
         grouping_sets: sets,
         aggregates: aggregates(0, exact),
         late_keys: Vec::new(),
-        closing: None,
+        emission: Emission::AtEnd,
+        withdrawn: false,
     };
     let late = HashAggregateSpec {
         input: vec![DataType::Int64, DataType::UInt32],

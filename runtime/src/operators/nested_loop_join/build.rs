@@ -157,6 +157,10 @@ impl Operator for NestedLoopBuild {
         Ok(())
     }
 
+    fn on_barrier(&mut self, _id: CheckpointId, _cx: &mut OperatorContext<'_>) -> Result<()> {
+        Ok(())
+    }
+
     fn on_superstep(&mut self, _superstep: Superstep, _cx: &mut OperatorContext<'_>) -> Result<()> {
         Ok(())
     }

@@ -403,6 +403,11 @@ impl Operator for SortMergeJoin {
         Ok(())
     }
 
+    fn on_barrier(&mut self, _id: CheckpointId, _cx: &mut OperatorContext<'_>) -> Result<()> {
+        self.flush = true;
+        Ok(())
+    }
+
     fn on_superstep(&mut self, _superstep: Superstep, _cx: &mut OperatorContext<'_>) -> Result<()> {
         self.flush = true;
         Ok(())
