@@ -19,6 +19,7 @@ pub use spec::OperatorSpec;
 
 pub mod assert_single_row;
 pub mod filter;
+pub mod fold;
 #[cfg(test)]
 pub(crate) mod harness;
 pub mod hash_aggregate;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Operator, assert_single_row, filter, hash_aggregate, hash_join, iteration, limit, merge,
+    Operator, assert_single_row, filter, fold, hash_aggregate, hash_join, iteration, limit, merge,
     nested_loop_join, project, sink, sort, sort_aggregate, sort_merge_join, source_scan, top_n,
     union, unnest, values, window,
 };
@@ -55,6 +55,8 @@ pub enum OperatorSpec {
     SortMergeJoin(sort_merge_join::SortMergeJoinSpec),
     /// Passes exactly one row.
     AssertSingleRow(assert_single_row::AssertSingleRowSpec),
+    /// Gives the rows that are left of a changelog.
+    Fold(fold::FoldSpec),
     /// Hands rows to a sink of the environment.
     Sink(sink::SinkSpec),
 }
@@ -84,6 +86,7 @@ impl OperatorSpec {
             OperatorSpec::NestedLoopProbe(_) => "NestedLoopProbe",
             OperatorSpec::AssertSingleRow(_) => "AssertSingleRow",
             OperatorSpec::SortMergeJoin(_) => "SortMergeJoin",
+            OperatorSpec::Fold(_) => "Fold",
             OperatorSpec::Sink(_) => "Sink",
         }
     }
@@ -130,6 +133,7 @@ impl OperatorSpec {
             OperatorSpec::SortMergeJoin(spec) => {
                 Box::new(sort_merge_join::SortMergeJoin::new(spec, job)?)
             }
+            OperatorSpec::Fold(spec) => Box::new(fold::Fold::new(spec, job)?),
             OperatorSpec::Sink(spec) => Box::new(sink::Sink::new(spec)),
         })
     }

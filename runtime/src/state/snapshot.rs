@@ -5,7 +5,7 @@
 
 use super::keyed::KeyedState;
 use crate::error::{Error, Result};
-use crate::rows::{RowPage, take_array, take_bytes};
+use crate::rows::{RowPage, RowStore, take_array, take_bytes};
 
 /// The first bytes of a snapshot: a mark and the version of its form.
 const HEADER: [u8; 8] = *b"TWSTATE1";
@@ -13,13 +13,7 @@ const HEADER: [u8; 8] = *b"TWSTATE1";
 impl KeyedState {
     /// Appends all keys and states to `out`.
     pub fn snapshot(&self, out: &mut Vec<u8>) {
-        let layout = self.store.layout();
-        let description = layout.describe();
-        out.extend_from_slice(&HEADER);
-        out.extend_from_slice(&(description.len() as u32).to_le_bytes());
-        out.extend_from_slice(description.as_bytes());
-        out.extend_from_slice(&(self.store.num_pages() as u32).to_le_bytes());
-        self.store.pages().iter().for_each(|page| page.write_to(layout, out));
+        write_store(&self.store, out);
     }
 
     /// Replaces the content by that of a snapshot at the front of `bytes`, which moves on behind it.
@@ -29,25 +23,45 @@ impl KeyedState {
     /// state is empty then.
     pub fn restore(&mut self, bytes: &mut &[u8]) -> Result<()> {
         self.clear();
-        let layout = self.store.layout().clone();
-        if take_array::<8>(bytes)? != HEADER {
-            return Err(Error::Internal("the bytes are not a snapshot of keyed state".into()));
-        }
-        let length = u32::from_le_bytes(take_array(bytes)?) as usize;
-        let found = take_bytes(bytes, length)?;
-        let expected = layout.describe();
-        if found != expected.as_bytes() {
-            let found = String::from_utf8_lossy(found);
-            return Err(Error::Internal(format!(
-                "a snapshot of rows {found} does not fit state of rows {expected}"
-            )));
-        }
-        let count = u32::from_le_bytes(take_array(bytes)?);
-        for _ in 0..count {
-            let page = RowPage::read_from(&layout, self.store.reservation(), bytes)?;
-            self.store.append_pages(vec![page])?;
-        }
+        read_store(&mut self.store, bytes)?;
         self.stale = true;
         self.refresh()
     }
+}
+
+/// Appends the rows of a store to `out`.
+pub(super) fn write_store(store: &RowStore, out: &mut Vec<u8>) {
+    let layout = store.layout();
+    let description = layout.describe();
+    out.extend_from_slice(&HEADER);
+    out.extend_from_slice(&(description.len() as u32).to_le_bytes());
+    out.extend_from_slice(description.as_bytes());
+    out.extend_from_slice(&(store.num_pages() as u32).to_le_bytes());
+    store.pages().iter().for_each(|page| page.write_to(layout, out));
+}
+
+/// Fills an empty store with the rows that [`write_store`] wrote at the front of `bytes`.
+///
+/// # Errors
+/// As [`KeyedState::restore`].
+pub(super) fn read_store(store: &mut RowStore, bytes: &mut &[u8]) -> Result<()> {
+    let layout = store.layout().clone();
+    if take_array::<8>(bytes)? != HEADER {
+        return Err(Error::Internal("the bytes are not a snapshot of keyed state".into()));
+    }
+    let length = u32::from_le_bytes(take_array(bytes)?) as usize;
+    let found = take_bytes(bytes, length)?;
+    let expected = layout.describe();
+    if found != expected.as_bytes() {
+        let found = String::from_utf8_lossy(found);
+        return Err(Error::Internal(format!(
+            "a snapshot of rows {found} does not fit state of rows {expected}"
+        )));
+    }
+    let count = u32::from_le_bytes(take_array(bytes)?);
+    for _ in 0..count {
+        let page = RowPage::read_from(&layout, store.reservation(), bytes)?;
+        store.append_pages(vec![page])?;
+    }
+    Ok(())
 }
