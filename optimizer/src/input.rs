@@ -16,6 +16,8 @@ pub type StreamOf = Arc<dyn Fn(&dyn TableSource) -> Option<StreamInput> + Send +
 pub struct StreamInput {
     /// Whether it has no end.
     pub unbounded: bool,
+    /// Whether rows may be withdrawn that came before.
+    pub changes: bool,
     /// The column that the table's watermark is about, by its position.
     pub event_time: Option<usize>,
 }

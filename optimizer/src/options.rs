@@ -18,6 +18,8 @@ pub struct OptimizerOptions {
     pub memory_limit: Option<u64>,
     /// Whether the query runs as a stream although all its tables have an end.
     pub streaming: bool,
+    /// What the reader of a result that goes on changing can do with it.
+    pub result: ResultUse,
     /// Pairs of connected subplans that join ordering may look at before it falls back to linearised search.
     pub pair_budget: usize,
 }
@@ -31,9 +33,20 @@ impl Default for OptimizerOptions {
             strategies: StrategySwitches::default(),
             memory_limit: None,
             streaming: false,
+            result: ResultUse::Rows,
             pair_budget: 20_000,
         }
     }
+}
+
+/// What the reader of a result can take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ResultUse {
+    /// Rows that stay: of a result that changes those that are left at its end.
+    #[default]
+    Rows,
+    /// Changes: rows that are inserted and deleted. An order means nothing then.
+    Changelog,
 }
 
 /// Which exchanges block.

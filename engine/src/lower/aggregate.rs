@@ -1,16 +1,16 @@
 //! Aggregations.
 
 use datafusion_expr::expr::NullTreatment;
-use thalweg_optimizer::Closing;
 use thalweg_optimizer::physical::{
     AggregateCall, AggregatePhase, ColumnId, GroupingSets, LateKeys, PhysicalNode, PhysicalOp,
     ShipStrategy,
 };
+use thalweg_optimizer::{Closing, Emission};
 use thalweg_runtime::expr::Expr;
 use thalweg_runtime::graph;
 use thalweg_runtime::operators::OperatorSpec;
 use thalweg_runtime::operators::hash_aggregate::{
-    self, AggregateSpec, ClosingSpec, Emission, GroupingSetsSpec, HashAggregateSpec, LateKeysSpec,
+    self, AggregateSpec, ClosingSpec, GroupingSetsSpec, HashAggregateSpec, LateKeysSpec,
 };
 use thalweg_runtime::operators::project::ProjectSpec;
 use thalweg_runtime::operators::sort_aggregate::SortAggregateSpec;
@@ -24,7 +24,7 @@ use super::fragment::{Fragment, exchange_mode};
 impl Lowering<'_> {
     pub(super) fn hash_aggregate(&mut self, node: &PhysicalNode) -> Result<Fragment> {
         let PhysicalOp::HashAggregate {
-            phase, group_by, grouping_sets, aggregates, closing, ..
+            phase, group_by, grouping_sets, aggregates, emission, ..
         } = &node.op
         else {
             return Err(Error::Internal("not a hash aggregate".into()));
@@ -39,9 +39,14 @@ impl Lowering<'_> {
                     grouping_sets.as_ref(),
                     aggregates,
                 )?;
-                if let Some(closing) = closing {
-                    spec.emission = Emission::Closed(self.closing(closing, group_by)?);
-                }
+                spec.withdrawn = node.inputs[0].node.changes;
+                spec.emission = match emission {
+                    Emission::AtEnd => hash_aggregate::Emission::AtEnd,
+                    Emission::Changes => hash_aggregate::Emission::Changes,
+                    Emission::Closed(closing) => {
+                        hash_aggregate::Emission::Closed(self.closing(closing, group_by)?)
+                    }
+                };
                 fragment.columns = output_of(group_by, grouping_sets.as_ref(), aggregates);
                 fragment.push(node.id, OperatorSpec::HashAggregate(spec));
                 Ok(fragment)
@@ -201,7 +206,7 @@ impl Lowering<'_> {
                 .map(|call| aggregate_spec(call, &mut scope))
                 .collect::<Result<_>>()?,
             late_keys: Vec::new(),
-            emission: Emission::AtEnd,
+            emission: hash_aggregate::Emission::AtEnd,
             withdrawn: false,
         })
     }

@@ -40,6 +40,8 @@ pub struct Spool {
     pub columns: Vec<ColumnId>,
     /// Its subtasks.
     pub parallelism: usize,
+    /// When its readers see the rows.
+    pub mode: graph::ExchangeMode,
 }
 
 impl Fragment {

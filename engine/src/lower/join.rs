@@ -227,7 +227,7 @@ impl Lowering<'_> {
         id
     }
 
-    fn join_filter(
+    pub(super) fn join_filter(
         &self,
         filter: Option<&LogicalExpr>,
         probe: &[ColumnId],

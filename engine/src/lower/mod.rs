@@ -13,6 +13,7 @@ mod recursive;
 mod scan;
 mod set;
 mod sort;
+mod stream_join;
 mod table;
 mod window;
 
@@ -27,7 +28,7 @@ use thalweg_runtime::operators::OperatorSpec;
 use thalweg_runtime::operators::sink::SinkSpec;
 
 pub use expr::Scope;
-use fragment::{Fragment, Spool};
+use fragment::{Fragment, Spool, exchange_mode};
 
 /// What lowering needs to know beside the plan.
 #[derive(Debug, Clone)]
@@ -61,8 +62,9 @@ pub fn lower(plan: &PhysicalPlan, options: &LowerOptions) -> Result<JobGraph> {
         fragment.project(&shared.columns, &plan.columns, shared.root.id)?;
         let columns = fragment.columns.clone();
         let parallelism = fragment.parallelism;
+        let mode = exchange_mode(shared.mode);
         let vertex = lowering.close(fragment, &format!("shared {}", shared.name));
-        lowering.spools.insert(shared.id, Spool { vertex, columns, parallelism });
+        lowering.spools.insert(shared.id, Spool { vertex, columns, parallelism, mode });
     }
     let mut fragment = lowering.node(&plan.root)?;
     let output: Vec<ColumnId> = plan.output.iter().map(|(id, _)| *id).collect();
@@ -102,6 +104,11 @@ impl<'a> Lowering<'a> {
             PhysicalOp::HashJoin { .. } => self.hash_join(node),
             PhysicalOp::SortMergeJoin { .. } => self.sort_merge_join(node),
             PhysicalOp::NestedLoopJoin { .. } => self.nested_loop_join(node),
+            PhysicalOp::StreamJoin { .. } => self.stream_join(node),
+            PhysicalOp::Fold => self.fold(node),
+            PhysicalOp::ChangelogWindow { partition_by, order_by, functions, keep } => {
+                self.changelog_window(node, partition_by, order_by, functions, *keep)
+            }
             PhysicalOp::HashAggregate { .. } => self.hash_aggregate(node),
             PhysicalOp::SortAggregate { .. } => self.sort_aggregate(node),
             PhysicalOp::Sort { keys, fetch } => self.sort(node, keys, *fetch),

@@ -33,7 +33,10 @@ fn fault(node: &PhysicalNode, work_table: u32) -> Option<&'static str> {
         PhysicalOp::Sort { .. } | PhysicalOp::TopN { .. } | PhysicalOp::Limit { .. } => {
             Some("ORDER BY or LIMIT over the query itself")
         }
-        PhysicalOp::Window { .. } => Some("a window function over the query itself"),
+        PhysicalOp::Window { .. } | PhysicalOp::ChangelogWindow { .. } => {
+            Some("a window function over the query itself")
+        }
+        PhysicalOp::StreamJoin { .. } => Some(TWICE),
         PhysicalOp::AssertSingleRow => Some("a scalar subquery over the query itself"),
         PhysicalOp::RecursiveCte { .. } => Some("a recursive query over the query itself"),
         PhysicalOp::HashJoin { build, join_type, .. }
@@ -59,6 +62,7 @@ fn fault(node: &PhysicalNode, work_table: u32) -> Option<&'static str> {
         | PhysicalOp::Project { .. }
         | PhysicalOp::HashAggregate { .. }
         | PhysicalOp::SortAggregate { .. }
+        | PhysicalOp::Fold
         | PhysicalOp::Union { .. }
         | PhysicalOp::Unnest { .. }
         | PhysicalOp::WorkTableScan { .. } => None,

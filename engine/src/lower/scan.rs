@@ -89,7 +89,7 @@ impl Lowering<'_> {
             .collect::<Result<Vec<_>>>()?;
         let spec = ProjectSpec { input: scope.types(), exprs };
         let ids = columns.iter().map(|(id, _)| *id).collect();
-        let edge = (spool.vertex, ship, graph::ExchangeMode::Blocking);
+        let edge = (spool.vertex, ship, spool.mode);
         let mut fragment = self.reading(vec![edge], parallelism, ids);
         fragment.push(node.id, OperatorSpec::Project(spec));
         Ok(fragment)

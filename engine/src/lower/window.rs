@@ -5,7 +5,7 @@ use datafusion_expr::expr::NullTreatment;
 use datafusion_expr::{
     Expr as LogicalExpr, WindowFrame, WindowFrameBound, WindowFrameUnits, WindowFunctionDefinition,
 };
-use thalweg_optimizer::physical::{PhysicalNode, WindowCall};
+use thalweg_optimizer::physical::{ColumnId, PhysicalNode, WindowCall};
 use thalweg_optimizer::properties::SortKey;
 use thalweg_runtime::Result;
 use thalweg_runtime::expr::Literal;
@@ -27,19 +27,41 @@ impl Lowering<'_> {
         functions: &[WindowCall],
     ) -> Result<Fragment> {
         let mut fragment = self.input(node)?;
-        let mut scope = self.scope(&fragment.columns)?;
-        let spec = WindowSpec {
+        let spec = self.window_spec(&fragment.columns, partition_by, order_by, functions)?;
+        fragment.columns.extend(functions.iter().map(|f| f.output));
+        fragment.push(node.id, OperatorSpec::Window(spec));
+        Ok(fragment)
+    }
+
+    pub(super) fn changelog_window(
+        &mut self,
+        node: &PhysicalNode,
+        partition_by: &[LogicalExpr],
+        order_by: &[SortKey],
+        functions: &[WindowCall],
+        keep: Option<usize>,
+    ) -> Result<Fragment> {
+        let _ = (node, partition_by, order_by, functions, keep);
+        Err(thalweg_runtime::Error::Unsupported("a window function over a stream".into()))
+    }
+
+    fn window_spec(
+        &self,
+        columns: &[ColumnId],
+        partition_by: &[LogicalExpr],
+        order_by: &[SortKey],
+        functions: &[WindowCall],
+    ) -> Result<WindowSpec> {
+        let mut scope = self.scope(columns)?;
+        Ok(WindowSpec {
             input: scope.types(),
             partition_by: scope.lower_all(partition_by)?,
-            order_by: self.sort_keys(order_by, &fragment.columns)?,
+            order_by: self.sort_keys(order_by, columns)?,
             functions: functions
                 .iter()
                 .map(|call| function_spec(call, &mut scope))
                 .collect::<Result<_>>()?,
-        };
-        fragment.columns.extend(functions.iter().map(|f| f.output));
-        fragment.push(node.id, OperatorSpec::Window(spec));
-        Ok(fragment)
+        })
     }
 }
 

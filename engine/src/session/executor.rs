@@ -24,6 +24,7 @@ use thalweg_runtime::operators::sink::SinkSpec;
 use thalweg_runtime::sink::SinkConnector;
 
 use super::cancellation::CancellationToken;
+use super::changelog::Changes;
 use super::channel::{RESULT_SINK, Received, ResultChannel, ResultChannels};
 use super::plan::deep_stack_failure;
 use crate::connectors;
@@ -78,6 +79,7 @@ impl Executor {
         &self,
         plan: &PhysicalPlan,
         schema: SchemaRef,
+        changes: Option<Changes>,
         settings: &Settings,
         token: &CancellationToken,
     ) -> Result<Execution> {
@@ -94,6 +96,7 @@ impl Executor {
         let _ = ended.poll_unpin(&mut Context::from_waker(&waker));
         Ok(Execution {
             schema,
+            changes,
             reader,
             job,
             _ended: ended,
@@ -179,6 +182,8 @@ impl Executor {
 /// A running query and the reading end of its channel. Dropping it cancels the query.
 pub(crate) struct Execution {
     schema: SchemaRef,
+    /// How rows are told that come and go; `None` if all stay.
+    changes: Option<Changes>,
     reader: Reader,
     job: Arc<JobHandle>,
     /// Registered with the job, so that its end wakes the channel.
@@ -225,7 +230,10 @@ impl Execution {
     }
 
     fn record_batch(&self, batch: thalweg_runtime::Batch) -> Result<RecordBatch> {
-        Ok(batch.to_record_batch(self.schema.clone())?)
+        match &self.changes {
+            Some(changes) => changes.record_batch(batch, &self.schema),
+            None => Ok(batch.to_record_batch(self.schema.clone())?),
+        }
     }
 
     /// Asks the job to end.

@@ -31,7 +31,7 @@ pub(super) async fn frame(
     options: Options,
 ) -> Result<Frame> {
     let (query, sink) = explained(&statement)?;
-    let plan = physical_plan(query, &cx.settings)?;
+    let plan = physical_plan(query, &cx.settings, cx.plan_use())?;
     let actual = match (options.analyze, &statement) {
         (false, _) => None,
         (true, Statement::Query(query)) => Some(measure(cx, query, &plan).await?),
@@ -82,6 +82,13 @@ fn explained(statement: &Statement) -> Result<(&QueryPlan, Option<String>)> {
         },
         Statement::Explain { .. } => "EXPLAIN",
         Statement::CreateView(_) => "CREATE VIEW",
+        Statement::CreateMaterializedView(create) => {
+            let sink = format!("Materialized view {}", create.name);
+            return Ok((&create.query, Some(sink)));
+        }
+        Statement::StatementSet(_) => "STATEMENT SET",
+        Statement::Flush => "FLUSH",
+        Statement::StopJob(_) => "STOP JOB",
         Statement::CreateExternalTable(_) => "CREATE EXTERNAL TABLE",
         Statement::CreateSchema { .. } => "CREATE SCHEMA",
         Statement::Set { .. } => "SET",

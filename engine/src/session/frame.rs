@@ -7,11 +7,12 @@ use std::task::{Context, Poll};
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use futures::{Stream, StreamExt};
-use thalweg_optimizer::PhysicalPlan;
 use thalweg_optimizer::physical::{explain, explain_json};
+use thalweg_optimizer::{PhysicalPlan, ResultUse};
 use thalweg_runtime::job::JobHandle;
 
 use super::cancellation::CancellationToken;
+use super::changelog::Changes;
 use super::executor::{Execution, Executor};
 use crate::error::Result;
 use crate::settings::Settings;
@@ -39,6 +40,7 @@ pub(crate) struct Query {
     pub(crate) plan: PhysicalPlan,
     pub(crate) executor: Arc<Executor>,
     pub(crate) settings: Settings,
+    pub(crate) result: ResultUse,
 }
 
 impl Frame {
@@ -138,8 +140,13 @@ impl Frame {
         let source = match self.body {
             Body::Rows(rows) => Source::Rows(rows.into_iter()),
             Body::Query(query) => {
-                let Query { plan, executor, settings } = *query;
-                Source::Job(executor.start(&plan, self.schema.clone(), &settings, &self.token)?)
+                let Query { plan, executor, settings, result } = *query;
+                let changes = match result {
+                    ResultUse::Rows => None,
+                    ResultUse::Changelog => Some(Changes::of(&plan)),
+                };
+                let schema = self.schema.clone();
+                Source::Job(executor.start(&plan, schema, changes, &settings, &self.token)?)
             }
         };
         Ok(FrameStream { schema: self.schema, source, ended: false })

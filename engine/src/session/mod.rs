@@ -5,6 +5,7 @@
 
 mod builder;
 mod cancellation;
+mod changelog;
 mod channel;
 mod executor;
 mod explain;
@@ -19,6 +20,7 @@ mod write;
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::array::RecordBatch;
 use datafusion_expr::{AggregateUDF, ScalarUDF};
@@ -49,6 +51,8 @@ struct SessionState {
     prepared: Mutex<HashMap<String, ParsedStatement>>,
     executor: Arc<Executor>,
     running: cancellation::RunningStatements,
+    /// Whether queries give their changes.
+    changes: AtomicBool,
 }
 
 impl Session {
@@ -71,8 +75,15 @@ impl Session {
                 prepared: Mutex::default(),
                 executor: Executor::new(),
                 running: cancellation::RunningStatements::default(),
+                changes: AtomicBool::default(),
             }),
         }
+    }
+
+    /// Whether queries give the changes of their results, with a column `op` before the others (`+I`, `-U`, `+U`, `-D`),
+    /// instead of the rows that are left at the end.
+    pub fn show_changes(&self, shown: bool) {
+        self.inner.changes.store(shown, Ordering::Relaxed);
     }
 
     /// Plans one statement. A query runs when its frame is read; other statements have run when this returns. A text

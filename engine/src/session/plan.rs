@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use thalweg_optimizer::{
-    HintedStrategy, JoinHint, OptimizerInput, OptimizerOptions, PhysicalPlan, SharedInput,
-    StreamInput, optimize,
+    HintedStrategy, JoinHint, OptimizerInput, OptimizerOptions, PhysicalPlan, ResultUse,
+    SharedInput, StreamInput, optimize,
 };
 use thalweg_planner::{QueryPlan, RelationHint, SharedSource, with_deep_stack};
 
@@ -13,8 +13,26 @@ use crate::catalog::{EngineStatistics, EngineTable};
 use crate::error::{Error, Report, Result};
 use crate::settings::{RuntimeMode, Settings};
 
+/// What a plan is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct PlanUse {
+    /// What the reader of the result can take.
+    pub(crate) result: ResultUse,
+    /// Whether tables whose changes are known are read with all changes to come, rather than as they are now.
+    pub(crate) follow: bool,
+}
+
+impl PlanUse {
+    /// Changes go to a result that is kept up to date with the tables.
+    pub(crate) const VIEW: PlanUse = PlanUse { result: ResultUse::Changelog, follow: true };
+}
+
 /// The physical plan of a query under the settings.
-pub(crate) fn physical_plan(query: &QueryPlan, settings: &Settings) -> Result<PhysicalPlan> {
+pub(crate) fn physical_plan(
+    query: &QueryPlan,
+    settings: &Settings,
+    wanted: PlanUse,
+) -> Result<PhysicalPlan> {
     let input = OptimizerInput {
         plan: query.plan.clone(),
         shared: query
@@ -29,11 +47,14 @@ pub(crate) fn physical_plan(query: &QueryPlan, settings: &Settings) -> Result<Ph
         shared_id: Arc::new(|source| {
             source.downcast_ref::<SharedSource>().map(|shared| shared.id().0 as u32)
         }),
-        stream_of: Arc::new(|source| {
+        stream_of: Arc::new(move |source| {
             let table = &EngineTable::of(source)?.table;
             let event_time = table.event_time().map(|time| time.column);
-            let stream = StreamInput { unbounded: table.is_unbounded(), event_time };
-            (stream.unbounded || event_time.is_some()).then_some(stream)
+            let followed = wanted.follow && table.followed().is_some();
+            let unbounded = table.is_unbounded() || followed;
+            let changes = table.withdraws() || followed;
+            let stream = StreamInput { unbounded, changes, event_time };
+            (unbounded || changes || event_time.is_some()).then_some(stream)
         }),
         hints: query.hints.iter().filter_map(join_hint).collect(),
     };
@@ -44,6 +65,7 @@ pub(crate) fn physical_plan(query: &QueryPlan, settings: &Settings) -> Result<Ph
         strategies: settings.strategies(),
         memory_limit: settings.memory_limit(),
         streaming: settings.runtime_mode() == RuntimeMode::Streaming,
+        result: wanted.result,
         ..OptimizerOptions::default()
     };
     let statistics = EngineStatistics { enabled: settings.use_statistics() };

@@ -94,6 +94,7 @@ impl Runner {
     /// Changes how results are printed.
     pub fn set_format(&mut self, format: FormatName) {
         self.format = format;
+        self.session.show_changes(format == FormatName::Changelog);
     }
 
     /// Whether scripts end at their first failed statement.
@@ -335,7 +336,7 @@ impl Runner {
             DotCommand::Timer(on) => self.timer = on,
             DotCommand::Bail(on) => self.bail = on,
             DotCommand::Mode(format, table) => {
-                self.format = format;
+                self.set_format(format);
                 self.insert_table = table.unwrap_or_else(|| "table".to_string());
             }
             DotCommand::Print(text) => {

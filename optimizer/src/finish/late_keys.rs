@@ -131,6 +131,9 @@ impl Walk<'_> {
             | PhysicalOp::Union { .. }
             | PhysicalOp::Unnest { .. }
             | PhysicalOp::AssertSingleRow
+            | PhysicalOp::StreamJoin { .. }
+            | PhysicalOp::ChangelogWindow { .. }
+            | PhysicalOp::Fold
             | PhysicalOp::RecursiveCte { .. }
             | PhysicalOp::WorkTableScan { .. } => None,
         }

@@ -16,7 +16,7 @@ use crate::input::OptimizerInput;
 use crate::options::{ExchangePolicy, OptimizerOptions};
 use crate::physical::check::check;
 use crate::physical::{
-    Channel, ExchangeMode, PhysicalNode, PhysicalPlan, SharedNode, ShipStrategy,
+    Channel, ColumnId, ExchangeMode, PhysicalNode, PhysicalPlan, SharedNode, ShipStrategy,
 };
 use crate::relational;
 use crate::search;
@@ -35,7 +35,7 @@ pub fn optimize(
 ) -> Result<PhysicalPlan> {
     let input = input.borrow();
     let mut query = relational::bind(input)?;
-    let streaming = streaming::prepare(&mut query, &input.stream_of, options.streaming)?;
+    let streaming = streaming::prepare(&mut query, &input.stream_of, options)?;
     let mut searched = search::search(&query, input, statistics, options)?;
     if options.strategies.runtime_filters {
         let mut filters = RuntimeFilters::new(&searched.estimator, &searched.columns);
@@ -52,19 +52,28 @@ pub fn optimize(
     let shared: Vec<SharedNode> = searched
         .shared
         .iter()
-        .map(|(id, name, node)| {
+        .zip(&query.shared)
+        .map(|((id, name, node), rel)| {
             let root = finish(node);
+            // Readers of a stream without an end take rows whatever the others do: no build is made of them.
+            let (mode, reason) = match rel.root.flow.endless {
+                true => (ExchangeMode::Pipelined, "a stream that is read more than once"),
+                false => {
+                    (ExchangeMode::Blocking, "read more than once: its readers may join again")
+                }
+            };
             SharedNode {
                 id: *id,
                 name: name.clone(),
                 columns: root.output.clone(),
                 root,
-                mode: ExchangeMode::Blocking,
-                reason: "read more than once: its readers may join again".to_owned(),
+                mode,
+                reason: reason.to_owned(),
             }
         })
         .collect();
     let plan = PhysicalPlan {
+        key: key_of(&root, &query.output),
         shared,
         root,
         output: query.output,
@@ -76,6 +85,12 @@ pub fn optimize(
         check(&plan).map_err(OptimizerError::InvalidPlan)?;
     }
     Ok(plan)
+}
+
+/// Positions of the result's columns that tell its rows apart.
+fn key_of(root: &PhysicalNode, output: &[(ColumnId, String)]) -> Option<Vec<usize>> {
+    let place = |id: &ColumnId| output.iter().position(|(column, _)| column == id);
+    root.provided.unique.iter().find_map(|set| set.iter().map(place).collect())
 }
 
 /// Numbers the nodes from the root downwards and sets the exchange modes.

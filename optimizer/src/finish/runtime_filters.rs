@@ -200,6 +200,9 @@ fn passed_down(node: &PhysicalNode, input: usize, arriving: &[Travelling]) -> Ve
         | PhysicalOp::TopN { .. }
         | PhysicalOp::Limit { .. }
         | PhysicalOp::AssertSingleRow
+        | PhysicalOp::StreamJoin { .. }
+        | PhysicalOp::ChangelogWindow { .. }
+        | PhysicalOp::Fold
         | PhysicalOp::RecursiveCte { .. }
         | PhysicalOp::Scan { .. }
         | PhysicalOp::SharedScan { .. }

@@ -17,9 +17,10 @@ use crate::joins::probe_filters::ProbePath;
 use crate::joins::relset::RelSet;
 use crate::physical::{ColumnId, Parallelism, Side};
 use crate::properties::{InterestingProperties, Partitioning, ProvidedProperties};
-use crate::relational::Rel;
+use crate::relational::{Rel, RelOp};
 use crate::search::Search;
 use crate::search::candidate::Planned;
+use crate::streaming::Expiry;
 
 /// The search within one block.
 pub(crate) struct BlockSearch<'a, 's> {
@@ -28,6 +29,8 @@ pub(crate) struct BlockSearch<'a, 's> {
     /// Columns needed above the block.
     pub output: &'a [ColumnId],
     pub interesting: &'a InterestingProperties,
+    /// When rows of the only two operands can match nothing more.
+    pub expiry: &'a [Expiry],
     pub memo: Memo,
 }
 
@@ -67,11 +70,11 @@ impl Operands<'_> {
         }
     }
 
-    /// Whether an operand has no end, so that a build of it would never be finished.
-    pub fn is_endless(&self, side: Side) -> bool {
+    /// Whether an operand is a stream, of which no build is made.
+    pub fn is_live(&self, side: Side) -> bool {
         match side {
-            Side::Left => self.left.endless,
-            Side::Right => self.right.endless,
+            Side::Left => self.left.live,
+            Side::Right => self.right.live,
         }
     }
 }
@@ -84,8 +87,12 @@ impl<'a, 's> BlockSearch<'a, 's> {
         interesting: &'a InterestingProperties,
         leaves: Vec<Planned>,
     ) -> Self {
-        let mut block =
-            Self { search, graph, output: &rel.output, interesting, memo: Memo::default() };
+        let expiry = match &rel.op {
+            RelOp::Join(spec) if graph.relations.len() == 2 => spec.expiry.as_slice(),
+            _ => &[],
+        };
+        let memo = Memo::default();
+        let mut block = Self { search, graph, output: &rel.output, interesting, expiry, memo };
         for (index, planned) in leaves.into_iter().enumerate() {
             block.add_leaf(RelSet::single(index), planned);
         }
@@ -122,7 +129,7 @@ impl<'a, 's> BlockSearch<'a, 's> {
             logical,
             output,
             dynamic: set.iter().any(|index| self.graph.relations[index].reads_work_table()),
-            endless: set.iter().any(|index| self.search.is_endless(&self.graph.relations[index])),
+            live: set.iter().any(|index| self.graph.relations[index].flow.live),
             entries: Vec::new(),
         }
     }

@@ -112,6 +112,7 @@ fn obeys(choice: &Choice, hint: HintedStrategy, hinted: Side, single_threaded: b
             *build == hinted && wanted
         }
         JoinStrategy::SortMerge { .. } => hint == HintedStrategy::ShuffleMerge,
+        JoinStrategy::Stream => false,
         JoinStrategy::NestedLoop { build } => {
             *build == hinted && matches!(hint, HintedStrategy::NestLoop | HintedStrategy::Broadcast)
         }

@@ -44,7 +44,7 @@ impl BlockSearch<'_, '_> {
         ];
         let group = self.memo.group(entry.set);
         let draft = Draft {
-            op: operator(step),
+            op: self.operator(step),
             inputs,
             output: self.ordered_output(entry, step),
             provided: entry.provided.clone(),
@@ -71,41 +71,50 @@ impl BlockSearch<'_, '_> {
             None => input,
         }
     }
-}
 
-fn operator(step: &JoinStep) -> PhysicalOp {
-    let pair = &step.pair;
-    let on = |&(left, right): &(ColumnId, ColumnId)| (left.expr(), right.expr());
-    match &step.strategy {
-        JoinStrategy::Hash { build } => PhysicalOp::HashJoin {
-            join_type: pair.op,
-            build: *build,
-            on: pair.keys.iter().map(on).collect(),
-            filter: conjunction(&pair.filter),
-            null_equal: pair.null_equal,
-            null_aware: pair.null_aware,
-            mark: pair.mark,
-            build_unique: match build {
-                Side::Left => pair.unique.0,
-                Side::Right => pair.unique.1,
+    fn operator(&self, step: &JoinStep) -> PhysicalOp {
+        let pair = &step.pair;
+        let on = |&(left, right): &(ColumnId, ColumnId)| (left.expr(), right.expr());
+        match &step.strategy {
+            JoinStrategy::Hash { build } => PhysicalOp::HashJoin {
+                join_type: pair.op,
+                build: *build,
+                on: pair.keys.iter().map(on).collect(),
+                filter: conjunction(&pair.filter),
+                null_equal: pair.null_equal,
+                null_aware: pair.null_aware,
+                mark: pair.mark,
+                build_unique: match build {
+                    Side::Left => pair.unique.0,
+                    Side::Right => pair.unique.1,
+                },
+                runtime_filters: Vec::new(),
+                late_columns: None,
             },
-            runtime_filters: Vec::new(),
-            late_columns: None,
-        },
-        JoinStrategy::SortMerge { order, keys } => PhysicalOp::SortMergeJoin {
-            join_type: pair.op,
-            on: order.iter().map(|&index| on(&pair.keys[index])).collect(),
-            keys: keys.clone(),
-            filter: conjunction(&pair.filter),
-            null_equal: pair.null_equal,
-            mark: pair.mark,
-        },
-        JoinStrategy::NestedLoop { build } => PhysicalOp::NestedLoopJoin {
-            join_type: pair.op,
-            build: *build,
-            filter: whole_condition(step),
-            mark: pair.mark,
-        },
+            JoinStrategy::SortMerge { order, keys } => PhysicalOp::SortMergeJoin {
+                join_type: pair.op,
+                on: order.iter().map(|&index| on(&pair.keys[index])).collect(),
+                keys: keys.clone(),
+                filter: conjunction(&pair.filter),
+                null_equal: pair.null_equal,
+                mark: pair.mark,
+            },
+            JoinStrategy::Stream => PhysicalOp::StreamJoin {
+                join_type: pair.op,
+                on: pair.keys.iter().map(on).collect(),
+                filter: conjunction(&pair.filter),
+                null_equal: pair.null_equal,
+                null_aware: pair.null_aware,
+                mark: pair.mark,
+                expiry: self.expiry.to_vec(),
+            },
+            JoinStrategy::NestedLoop { build } => PhysicalOp::NestedLoopJoin {
+                join_type: pair.op,
+                build: *build,
+                filter: whole_condition(step),
+                mark: pair.mark,
+            },
+        }
     }
 }
 

@@ -32,8 +32,8 @@ pub(crate) struct Group {
     pub wanted: InterestingProperties,
     /// Whether the rows change with every superstep of a recursive query around.
     pub dynamic: bool,
-    /// Whether the rows have no end.
-    pub endless: bool,
+    /// Whether the rows come as a stream.
+    pub live: bool,
     pub entries: Vec<Rc<Entry>>,
 }
 
@@ -83,6 +83,7 @@ pub(crate) enum JoinStrategy {
     Hash { build: Side },
     SortMerge { order: Vec<usize>, keys: Vec<SortKey> },
     NestedLoop { build: Side },
+    Stream,
 }
 
 /// What all plans for one pair of sets share; left and right are in the operator's sense.

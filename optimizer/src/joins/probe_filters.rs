@@ -86,6 +86,7 @@ fn scanned(rel: &Rel) -> BTreeSet<ColumnId> {
         | RelOp::Limit { .. }
         | RelOp::Unnest { .. }
         | RelOp::AssertSingleRow
+        | RelOp::Fold
         | RelOp::RecursiveCte { .. } => BTreeSet::new(),
     };
     all.into_iter().filter(|id| rel.output.contains(id)).collect()

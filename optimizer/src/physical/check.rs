@@ -77,6 +77,9 @@ fn passes_columns(op: &PhysicalOp) -> bool {
         | PhysicalOp::TopN { .. }
         | PhysicalOp::Limit { .. }
         | PhysicalOp::Window { .. }
+        | PhysicalOp::StreamJoin { .. }
+        | PhysicalOp::ChangelogWindow { .. }
+        | PhysicalOp::Fold
         | PhysicalOp::AssertSingleRow => true,
         PhysicalOp::Scan { .. }
         | PhysicalOp::SharedScan { .. }
@@ -108,9 +111,9 @@ fn own_columns(node: &PhysicalNode) -> BTreeSet<ColumnId> {
         PhysicalOp::HashJoin { mark, late_columns, .. } => {
             mark.iter().copied().chain(late_columns.iter().map(|late| late.reference)).collect()
         }
-        PhysicalOp::SortMergeJoin { mark, .. } | PhysicalOp::NestedLoopJoin { mark, .. } => {
-            mark.iter().copied().collect()
-        }
+        PhysicalOp::SortMergeJoin { mark, .. }
+        | PhysicalOp::NestedLoopJoin { mark, .. }
+        | PhysicalOp::StreamJoin { mark, .. } => mark.iter().copied().collect(),
         PhysicalOp::HashAggregate { group_by, grouping_sets, aggregates, .. } => {
             let keys = group_by.iter().map(|(id, _)| *id);
             let set_id = grouping_sets.iter().map(|sets| sets.id_column);
@@ -120,12 +123,15 @@ fn own_columns(node: &PhysicalNode) -> BTreeSet<ColumnId> {
             let keys = group_by.iter().map(|(id, _)| *id);
             keys.chain(aggregates.iter().map(|call| call.output)).collect()
         }
-        PhysicalOp::Window { functions, .. } => functions.iter().map(|call| call.output).collect(),
+        PhysicalOp::Window { functions, .. } | PhysicalOp::ChangelogWindow { functions, .. } => {
+            functions.iter().map(|call| call.output).collect()
+        }
         PhysicalOp::Unnest { columns, .. } => columns.iter().map(|column| column.output).collect(),
         PhysicalOp::Filter { .. }
         | PhysicalOp::Sort { .. }
         | PhysicalOp::TopN { .. }
         | PhysicalOp::Limit { .. }
+        | PhysicalOp::Fold
         | PhysicalOp::AssertSingleRow => Vec::new(),
     };
     ids.into_iter().collect()
@@ -145,7 +151,9 @@ fn read_columns(op: &PhysicalOp) -> BTreeSet<ColumnId> {
             // A computed column may not be read by another expression of the same node.
             exprs.iter().for_each(|(_, e)| expr(e));
         }
-        PhysicalOp::HashJoin { on, filter, .. } | PhysicalOp::SortMergeJoin { on, filter, .. } => {
+        PhysicalOp::HashJoin { on, filter, .. }
+        | PhysicalOp::SortMergeJoin { on, filter, .. }
+        | PhysicalOp::StreamJoin { on, filter, .. } => {
             on.iter().flat_map(|(l, r)| [l, r]).chain(filter).for_each(&mut expr);
         }
         PhysicalOp::NestedLoopJoin { filter, .. } => filter.iter().for_each(&mut expr),
@@ -164,7 +172,8 @@ fn read_columns(op: &PhysicalOp) -> BTreeSet<ColumnId> {
         PhysicalOp::Sort { keys, .. } | PhysicalOp::TopN { keys, .. } => {
             keys.iter().for_each(|key| expr(&key.expr()));
         }
-        PhysicalOp::Window { partition_by, order_by, functions } => {
+        PhysicalOp::Window { partition_by, order_by, functions }
+        | PhysicalOp::ChangelogWindow { partition_by, order_by, functions, .. } => {
             partition_by.iter().for_each(&mut expr);
             order_by.iter().for_each(|key| expr(&key.expr()));
             functions.iter().flat_map(|c| c.args.iter().chain(&c.filter)).for_each(&mut expr);
@@ -186,6 +195,7 @@ fn read_columns(op: &PhysicalOp) -> BTreeSet<ColumnId> {
         | PhysicalOp::Values { .. }
         | PhysicalOp::Empty { .. }
         | PhysicalOp::Limit { .. }
+        | PhysicalOp::Fold
         | PhysicalOp::AssertSingleRow
         | PhysicalOp::WorkTableScan { .. } => {}
     }

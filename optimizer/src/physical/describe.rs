@@ -7,9 +7,10 @@ use thalweg_planner::{sql_literal, with_sql_literals};
 
 use crate::physical::{
     AggregateCall, AggregatePhase, ColumnId, ColumnTable, LateKeys, PhysicalNode, PhysicalOp,
-    RuntimeFilterDef, ShipStrategy, Side,
+    RuntimeFilterDef, ShipStrategy, Side, WindowCall,
 };
 use crate::properties::{Ordering, Partitioning, SortKey};
+use crate::streaming::Emission;
 
 /// Most characters of an expression that are shown.
 const MAX_EXPRESSION: usize = 200;
@@ -121,18 +122,24 @@ impl<'a> Names<'a> {
             PhysicalOp::SortMergeJoin { join_type, on, filter, .. } => {
                 self.join(*join_type, None, on, filter.as_ref())
             }
+            PhysicalOp::StreamJoin { join_type, on, filter, .. } => {
+                self.join(*join_type, None, on, filter.as_ref())
+            }
             PhysicalOp::NestedLoopJoin { join_type, build, filter, .. } => {
                 self.join(*join_type, Some(*build), &[], filter.as_ref())
             }
             PhysicalOp::HashAggregate {
-                phase, group_by, aggregates, late_keys, closing, ..
+                phase, group_by, aggregates, late_keys, emission, ..
             } => {
-                let closing = closing.as_ref().map(|closing| {
-                    format!(", groups leave when the watermark passes {}", self.column(closing.key))
-                });
-                self.aggregate(*phase, group_by, aggregates)
-                    + &self.fetched(late_keys)
-                    + &closing.unwrap_or_default()
+                let leaves = match emission {
+                    Emission::AtEnd => String::new(),
+                    Emission::Changes => ", results change".to_owned(),
+                    Emission::Closed(closing) => {
+                        let key = self.column(closing.key);
+                        format!(", groups leave when the watermark passes {key}")
+                    }
+                };
+                self.aggregate(*phase, group_by, aggregates) + &self.fetched(late_keys) + &leaves
             }
             PhysicalOp::SortAggregate { phase, group_by, aggregates } => {
                 self.aggregate(*phase, group_by, aggregates)
@@ -150,15 +157,13 @@ impl<'a> Names<'a> {
                 )
             }
             PhysicalOp::Window { partition_by, order_by, functions } => {
-                let calls: Vec<String> =
-                    functions.iter().map(|call| self.column(call.output)).collect();
-                let partition = self.exprs(partition_by, ", ");
-                format!(
-                    "{} over (partition by {partition} order by {})",
-                    calls.join(", "),
-                    self.keys(order_by)
-                )
+                self.window(partition_by, order_by, functions)
             }
+            PhysicalOp::ChangelogWindow { partition_by, order_by, functions, keep } => {
+                let keep = keep.map(|keep| format!(" first {keep}")).unwrap_or_default();
+                self.window(partition_by, order_by, functions) + &keep
+            }
+            PhysicalOp::Fold => String::new(),
             PhysicalOp::Union { columns } => format!("{} inputs", columns.len()),
             PhysicalOp::Unnest { columns, .. } => {
                 let outputs: Vec<ColumnId> = columns.iter().map(|column| column.output).collect();
@@ -209,6 +214,18 @@ impl<'a> Names<'a> {
             return self.list(&ids);
         }
         texts.join(", ")
+    }
+
+    fn window(
+        &self,
+        partition_by: &[Expr],
+        order_by: &[SortKey],
+        functions: &[WindowCall],
+    ) -> String {
+        let calls: Vec<String> = functions.iter().map(|call| self.column(call.output)).collect();
+        let partition = self.exprs(partition_by, ", ");
+        let order = self.keys(order_by);
+        format!("{} over (partition by {partition} order by {order})", calls.join(", "))
     }
 
     fn join(

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 
 use crate::physical::describe::Names;
+use crate::physical::state::changelog_mode;
 use crate::physical::{Channel, ExchangeMode, PhysicalNode, PhysicalPlan, ShipStrategy};
 
 /// What happened at a node when the plan ran.
@@ -30,13 +31,17 @@ pub fn explain(
     verbose: bool,
     actuals: Option<&HashMap<u32, Actual>>,
 ) -> String {
-    let printer = Printer { names: Names::new(&plan.columns, verbose), verbose, actuals };
+    let names = Names::new(&plan.columns, verbose);
+    let printer = Printer { names, verbose, streaming: plan.streaming, actuals };
     let mut text = String::new();
     for shared in &plan.shared {
         let _ = writeln!(
             text,
-            "Shared {} {} [BLOCKING spool: {}]",
-            shared.id, shared.name, shared.reason
+            "Shared {} {} [{} spool: {}]",
+            shared.id,
+            shared.name,
+            mode_name(shared.mode),
+            shared.reason
         );
         printer.node(&shared.root, None, 1, &mut text);
     }
@@ -50,6 +55,8 @@ pub fn explain(
 struct Printer<'a> {
     names: Names<'a>,
     verbose: bool,
+    /// Whether what bounds the operators' states is told, and what kinds of rows leave them.
+    streaming: bool,
     actuals: Option<&'a HashMap<u32, Actual>>,
 }
 
@@ -77,7 +84,14 @@ impl Printer<'_> {
         let estimates = &node.estimates;
         let _ = write!(text, "  [rows~{} {}", count(estimates.rows), estimates.provenance.name());
         self.actual(node, text);
-        text.push_str("]\n");
+        text.push(']');
+        if self.streaming {
+            let _ = write!(text, " changelog [{}]", changelog_mode(node));
+            if let Some(state) = self.names.state(node) {
+                let _ = write!(text, ", {state}");
+            }
+        }
+        text.push('\n');
         if self.verbose {
             self.properties(node, &indent, text);
         }
@@ -130,6 +144,14 @@ impl Printer<'_> {
             time(all.cpu),
             bytes(node.estimates.bytes),
         );
+    }
+}
+
+/// The word for an exchange mode.
+pub(crate) fn mode_name(mode: ExchangeMode) -> &'static str {
+    match mode {
+        ExchangeMode::Pipelined => "PIPELINED",
+        ExchangeMode::Blocking => "BLOCKING",
     }
 }
 

@@ -7,20 +7,21 @@ use std::collections::HashMap;
 use serde_json::{Map, Value, json};
 
 use crate::physical::describe::Names;
-use crate::physical::explain::Actual;
+use crate::physical::explain::{Actual, mode_name};
+use crate::physical::state::changelog_mode;
 use crate::physical::{Channel, ExchangeMode, PhysicalNode, PhysicalPlan};
 
 /// The plan as JSON: the root's object, with `shared` (the shared plans) and `warnings` beside its own keys if there
 /// are any.
 pub fn explain_json(plan: &PhysicalPlan, actuals: Option<&HashMap<u32, Actual>>) -> Value {
-    let names = Names::new(&plan.columns, true);
-    let mut root = node(&plan.root, None, &names, actuals);
+    let names = &Context { names: Names::new(&plan.columns, true), streaming: plan.streaming };
+    let mut root = node(&plan.root, None, names, actuals);
     if !plan.shared.is_empty() {
         let shared = plan.shared.iter().map(|shared| {
-            let mut object = node(&shared.root, None, &names, actuals);
+            let mut object = node(&shared.root, None, names, actuals);
             object.insert("shared".into(), json!(shared.id));
             object.insert("name".into(), json!(shared.name));
-            object.insert("exchange_mode".into(), json!("BLOCKING"));
+            object.insert("exchange_mode".into(), json!(mode_name(shared.mode)));
             object.insert("exchange_reason".into(), json!(shared.reason));
             Value::Object(object)
         });
@@ -32,12 +33,18 @@ pub fn explain_json(plan: &PhysicalPlan, actuals: Option<&HashMap<u32, Actual>>)
     Value::Object(root)
 }
 
+struct Context<'a> {
+    names: Names<'a>,
+    streaming: bool,
+}
+
 fn node(
     node_: &PhysicalNode,
     channel: Option<&Channel>,
-    names: &Names<'_>,
+    cx: &Context<'_>,
     actuals: Option<&HashMap<u32, Actual>>,
 ) -> Map<String, Value> {
+    let names = &cx.names;
     let mut object = Map::new();
     object.insert("id".into(), json!(node_.id));
     object.insert("operator".into(), json!(node_.op.kind()));
@@ -51,6 +58,10 @@ fn node(
         object.insert("exchange_reason".into(), json!(reason));
     }
     properties(node_, names, &mut object);
+    if cx.streaming {
+        object.insert("changelog_mode".into(), json!(changelog_mode(node_)));
+        object.insert("state".into(), json!(names.state(node_)));
+    }
     if let Some(actual) = actuals.and_then(|actuals| actuals.get(&node_.id)) {
         let actual = json!({
             "rows": actual.rows,
@@ -61,10 +72,8 @@ fn node(
         });
         object.insert("actual".into(), actual);
     }
-    let inputs = node_
-        .inputs
-        .iter()
-        .map(|input| Value::Object(node(&input.node, Some(input), names, actuals)));
+    let inputs =
+        node_.inputs.iter().map(|input| Value::Object(node(&input.node, Some(input), cx, actuals)));
     object.insert("inputs".into(), inputs.collect());
     object
 }

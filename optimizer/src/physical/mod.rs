@@ -11,6 +11,7 @@ pub mod explain;
 pub mod explain_json;
 pub mod operators;
 pub mod plan;
+mod state;
 
 pub use columns::{ColumnId, ColumnInfo, ColumnTable};
 pub use explain::{Actual, explain};

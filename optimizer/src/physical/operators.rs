@@ -14,7 +14,7 @@ use datafusion_expr::{AggregateUDF, Expr, TableSource, WindowFrame, WindowFuncti
 
 use crate::physical::columns::ColumnId;
 use crate::properties::SortKey;
-use crate::streaming::Closing;
+use crate::streaming::{Emission, Expiry};
 
 /// One input of a join.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -146,6 +146,23 @@ pub enum PhysicalOp {
         /// The boolean column of a mark join.
         mark: Option<ColumnId>,
     },
+    /// Join of two streams: both sides are kept, and rows of either are matched with what is known of the other.
+    StreamJoin {
+        /// See `HashJoin`.
+        join_type: JoinType,
+        /// Left and right key columns; without any every pair is compared.
+        on: Vec<(Expr, Expr)>,
+        /// Condition on pairs that match by key.
+        filter: Option<Expr>,
+        /// Whether NULL keys match NULL keys.
+        null_equal: bool,
+        /// See `HashJoin`.
+        null_aware: bool,
+        /// The boolean column of a mark join.
+        mark: Option<ColumnId>,
+        /// When rows can match nothing more; at most one a side.
+        expiry: Vec<Expiry>,
+    },
     /// Aggregation by hashing.
     HashAggregate {
         /// Which part of the work.
@@ -158,8 +175,8 @@ pub enum PhysicalOp {
         aggregates: Vec<AggregateCall>,
         /// Keys that are fetched from builds of joins below; only in a partial phase.
         late_keys: Vec<LateKeys>,
-        /// The key by which groups leave before the input ends; only in a single phase.
-        closing: Option<Closing>,
+        /// When results leave; before the input ends only in a single phase.
+        emission: Emission,
     },
     /// Aggregation of an input that is sorted (or grouped) by the keys.
     SortAggregate {
@@ -203,6 +220,19 @@ pub enum PhysicalOp {
         /// The functions.
         functions: Vec<WindowCall>,
     },
+    /// Window functions over a stream: partitions are kept, and their results told as changes.
+    ChangelogWindow {
+        /// Partition key columns.
+        partition_by: Vec<Expr>,
+        /// Order within a partition.
+        order_by: Vec<SortKey>,
+        /// The functions; may be none if `keep` is set.
+        functions: Vec<WindowCall>,
+        /// Only so many rows of a partition matter, in its order.
+        keep: Option<usize>,
+    },
+    /// The rows that are left of a changelog at its end.
+    Fold,
     /// All rows of all inputs; `columns[i]` are the columns of input `i` in the order of `output`.
     Union {
         /// Per input, its columns.
@@ -378,13 +408,15 @@ impl PhysicalOp {
             Self::Values { .. } | Self::Empty { .. } => "Values",
             Self::Filter { .. } => "Filter",
             Self::Project { .. } => "Project",
-            Self::HashJoin { .. } | Self::SortMergeJoin { .. } | Self::NestedLoopJoin { .. } => {
-                "Join"
-            }
+            Self::HashJoin { .. }
+            | Self::SortMergeJoin { .. }
+            | Self::NestedLoopJoin { .. }
+            | Self::StreamJoin { .. } => "Join",
             Self::HashAggregate { .. } | Self::SortAggregate { .. } => "Aggregate",
             Self::Sort { .. } | Self::TopN { .. } => "Sort",
             Self::Limit { .. } => "Limit",
-            Self::Window { .. } => "Window",
+            Self::Window { .. } | Self::ChangelogWindow { .. } => "Window",
+            Self::Fold => "Fold",
             Self::Union { .. } => "Union",
             Self::Unnest { .. } => "Unnest",
             Self::AssertSingleRow => "AssertSingleRow",
@@ -410,6 +442,9 @@ impl PhysicalOp {
             Self::TopN { .. } => "TopN",
             Self::Limit { .. } => "Limit",
             Self::Window { .. } => "Window",
+            Self::ChangelogWindow { .. } => "ChangelogWindow",
+            Self::StreamJoin { .. } => "StreamJoin",
+            Self::Fold => "Fold",
             Self::Union { .. } => "Union",
             Self::Unnest { .. } => "Unnest",
             Self::AssertSingleRow => "AssertSingleRow",

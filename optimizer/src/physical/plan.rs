@@ -25,6 +25,8 @@ pub struct PhysicalPlan {
     pub shared: Vec<SharedNode>,
     /// Things the user should hear of, such as a hint that could not be applied.
     pub warnings: Vec<String>,
+    /// Positions in `output` of columns that tell the rows of the result apart at any time; `None` if none are known.
+    pub key: Option<Vec<usize>>,
     /// Whether it runs as a stream: scans make watermarks, and groups leave when they are complete.
     pub streaming: bool,
 }
@@ -40,7 +42,7 @@ pub struct SharedNode {
     pub root: Arc<PhysicalNode>,
     /// The columns that are spooled, in order: `root.output`.
     pub columns: Vec<ColumnId>,
-    /// Always blocking: the spool is complete before a reader starts.
+    /// Blocking: the spool is complete before a reader starts. A stream without an end is read as it comes.
     pub mode: ExchangeMode,
     /// Why.
     pub reason: String,
@@ -67,6 +69,8 @@ pub struct PhysicalNode {
     pub cumulative: Cost,
     /// In how many subtasks the node runs.
     pub parallelism: Parallelism,
+    /// Whether rows leave that withdraw others which left before.
+    pub changes: bool,
 }
 
 /// How rows come from an input.

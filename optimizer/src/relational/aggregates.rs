@@ -14,6 +14,7 @@ use crate::physical::{AggregateCall, ColumnId, GroupingSets};
 use crate::relational::entry::{Binder, Bound};
 use crate::relational::expressions::{Scope, Subqueries, prepare};
 use crate::relational::{AggregateSpec, Rel, RelOp};
+use crate::streaming::Emission;
 
 impl Binder<'_> {
     pub(super) fn aggregate(&mut self, node: &Aggregate) -> Result<Bound> {
@@ -56,7 +57,7 @@ impl Binder<'_> {
             columns.push(output);
         }
         let rel = prepare(input, subqueries, computed);
-        let spec = AggregateSpec { group_by, grouping_sets, aggregates, closing: None };
+        let spec = AggregateSpec { group_by, grouping_sets, aggregates, emission: Emission::AtEnd };
         Ok(Bound { rel: Rel::new(RelOp::Aggregate(spec), vec![rel]), columns })
     }
 

@@ -15,6 +15,7 @@ use crate::input::OptimizerInput;
 use crate::physical::{ColumnId, ColumnTable, UnnestColumn, UnnestSource};
 use crate::relational::expressions::{Scope, Subqueries, prepare};
 use crate::relational::{AggregateSpec, JoinSpec, Rel, RelOp, RelQuery, RelShared};
+use crate::streaming::Emission;
 
 /// State while a query is bound.
 pub(super) struct Binder<'a> {
@@ -230,6 +231,7 @@ impl Binder<'_> {
             null_equal: node.null_equality == NullEquality::NullEqualsNull,
             null_aware: node.null_aware,
             mark,
+            expiry: Vec::new(),
         };
         let inputs =
             vec![prepare(left, left_sub, left_computed), prepare(right, right_sub, right_computed)];
@@ -339,8 +341,12 @@ impl Binder<'_> {
                 group_by.push((column, column));
             }
         }
-        let spec =
-            AggregateSpec { group_by, grouping_sets: None, aggregates: Vec::new(), closing: None };
+        let spec = AggregateSpec {
+            group_by,
+            grouping_sets: None,
+            aggregates: Vec::new(),
+            emission: Emission::AtEnd,
+        };
         Ok(Bound { rel: Rel::new(RelOp::Aggregate(spec), vec![rel]), columns })
     }
 

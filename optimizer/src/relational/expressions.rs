@@ -74,6 +74,7 @@ impl JoinSpec {
             null_equal: false,
             null_aware: false,
             mark: None,
+            expiry: Vec::new(),
         }
     }
 }

@@ -26,7 +26,7 @@ use crate::physical::{
     AggregateCall, ColumnId, ColumnTable, GroupingSets, UnnestColumn, WindowCall,
 };
 use crate::properties::SortKey;
-use crate::streaming::Closing;
+use crate::streaming::{Emission, Expiry, Flow};
 
 /// One relational operator with its inputs.
 #[derive(Clone)]
@@ -37,6 +37,8 @@ pub(crate) struct Rel {
     pub inputs: Vec<Rel>,
     /// The columns operators above need, in order.
     pub output: Vec<ColumnId>,
+    /// How its rows come, in queries that run as streams.
+    pub flow: Flow,
 }
 
 /// What a relational operator computes.
@@ -66,8 +68,14 @@ pub(crate) enum RelOp {
     Join(JoinSpec),
     /// Groups and aggregates.
     Aggregate(AggregateSpec),
-    /// Adds columns of window functions that share one window.
-    Window { partition_by: Vec<ColumnId>, order_by: Vec<SortKey>, functions: Vec<WindowCall> },
+    /// Adds columns of window functions that share one window. Of each partition nobody wants more than the first `keep`
+    /// rows, if that is set.
+    Window {
+        partition_by: Vec<ColumnId>,
+        order_by: Vec<SortKey>,
+        functions: Vec<WindowCall>,
+        keep: Option<usize>,
+    },
     /// Orders, and keeps the first rows if `fetch` is set.
     Sort { keys: Vec<SortKey>, fetch: Option<usize> },
     /// A range of rows.
@@ -78,6 +86,8 @@ pub(crate) enum RelOp {
     Unnest { columns: Vec<UnnestColumn>, null_handling: NullHandling },
     /// One row, or an error.
     AssertSingleRow,
+    /// The rows that are left of a changelog when it ends.
+    Fold,
     /// Fixpoint of the second input over the first.
     RecursiveCte {
         name: String,
@@ -104,6 +114,8 @@ pub(crate) struct JoinSpec {
     pub null_aware: bool,
     /// The column a mark join adds.
     pub mark: Option<ColumnId>,
+    /// When rows of two streams can match nothing more.
+    pub expiry: Vec<Expiry>,
 }
 
 /// A grouping with its aggregates.
@@ -115,8 +127,8 @@ pub(crate) struct AggregateSpec {
     pub grouping_sets: Option<GroupingSets>,
     /// The aggregates.
     pub aggregates: Vec<AggregateCall>,
-    /// The key that closes groups, in queries that run as streams.
-    pub closing: Option<Closing>,
+    /// When results leave.
+    pub emission: Emission,
 }
 
 /// A whole query in relational form.
@@ -143,7 +155,8 @@ pub(crate) struct RelShared {
 impl Rel {
     /// An operator whose output is everything it can produce; `prune` narrows it.
     pub fn new(op: RelOp, inputs: Vec<Rel>) -> Self {
-        let mut rel = Self { op, inputs, output: Vec::new() };
+        let flow = inputs.iter().fold(Flow::default(), |flow, input| flow.and(input.flow));
+        let mut rel = Self { op, inputs, output: Vec::new(), flow };
         rel.output = rel.available();
         rel
     }
@@ -159,6 +172,7 @@ impl Rel {
             RelOp::Filter { .. }
             | RelOp::Sort { .. }
             | RelOp::Limit { .. }
+            | RelOp::Fold
             | RelOp::AssertSingleRow => inherited().collect(),
             RelOp::Compute { exprs } => {
                 inherited().chain(exprs.iter().map(|(id, _)| *id)).collect()

@@ -84,7 +84,7 @@ pub(crate) fn never_null(rel: &Rel, column: ColumnId) -> bool {
             Some(_) => false,
             None => passed(),
         },
-        RelOp::Sort { .. } | RelOp::Limit { .. } | RelOp::Window { .. } => passed(),
+        RelOp::Sort { .. } | RelOp::Limit { .. } | RelOp::Fold | RelOp::Window { .. } => passed(),
         RelOp::Join(spec) => {
             let left = rel.inputs[0].output.contains(&column);
             let kept = match spec.join_type {

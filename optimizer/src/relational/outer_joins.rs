@@ -140,6 +140,7 @@ fn rejected_below(rel: &Rel, rejected: &Rejected) -> Vec<Rejected> {
         | RelOp::Limit { .. }
         | RelOp::Unnest { .. }
         | RelOp::AssertSingleRow
+        | RelOp::Fold
         | RelOp::RecursiveCte { .. } => vec![Rejected::new(); rel.inputs.len()],
     }
 }

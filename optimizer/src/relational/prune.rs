@@ -67,7 +67,7 @@ fn prune(rel: &mut Rel, needed: &Needed) {
             spec.aggregates.iter().for_each(|call| aggregate_columns(call, &mut below));
             below
         }
-        RelOp::Window { partition_by, order_by, functions } => {
+        RelOp::Window { partition_by, order_by, functions, .. } => {
             functions.retain(|call| needed.contains(&call.output));
             let computed: Needed = functions.iter().map(|call| call.output).collect();
             let mut below: Needed = needed.difference(&computed).copied().collect();
@@ -81,7 +81,7 @@ fn prune(rel: &mut Rel, needed: &Needed) {
         RelOp::Sort { keys, .. } => {
             needed.iter().copied().chain(keys.iter().map(|key| key.column)).collect()
         }
-        RelOp::Limit { .. } | RelOp::AssertSingleRow => needed.clone(),
+        RelOp::Limit { .. } | RelOp::Fold | RelOp::AssertSingleRow => needed.clone(),
         RelOp::Union { targets, columns } => {
             return prune_union(
                 rel_parts(targets, columns),
@@ -117,6 +117,7 @@ fn finish(rel: &mut Rel, needed: &Needed) {
         RelOp::Sort { .. }
             | RelOp::Limit { .. }
             | RelOp::AssertSingleRow
+            | RelOp::Fold
             | RelOp::RecursiveCte { .. }
             | RelOp::Unnest { .. }
     );

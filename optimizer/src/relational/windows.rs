@@ -125,6 +125,7 @@ fn stack(mut rel: Rel, groups: Vec<WindowGroup>) -> Rel {
             partition_by: group.partition_by,
             order_by: group.order_by,
             functions: group.functions,
+            keep: None,
         };
         rel = Rel::new(op, vec![rel]);
     }

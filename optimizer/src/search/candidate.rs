@@ -18,6 +18,7 @@ use crate::properties::{
     InterestingProperties, Ordering, Partitioning, ProvidedProperties, SortKey,
 };
 use crate::search::Search;
+use crate::streaming::withdraws;
 
 /// How many candidates of one relation are kept at most.
 const MAX_CANDIDATES: usize = 8;
@@ -77,10 +78,12 @@ impl Search<'_> {
             provenance: logical.provenance,
             bytes: logical.rows * self.estimator.row_width(&draft.output),
         };
+        let inputs: Vec<Channel> = draft.inputs.into_iter().map(|input| input.channel).collect();
         let node = PhysicalNode {
             id: 0,
+            changes: withdraws(&draft.op, &inputs, self),
             op: draft.op,
-            inputs: draft.inputs.into_iter().map(|input| input.channel).collect(),
+            inputs,
             output: draft.output,
             provided,
             estimates,

@@ -5,7 +5,7 @@
 
 pub(crate) mod candidate;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::cardinality::{Estimator, Logical};
@@ -19,7 +19,6 @@ use crate::properties::InterestingProperties;
 use crate::relational::{Rel, RelOp, RelQuery};
 use crate::search::candidate::Planned;
 use crate::statistics::StatisticsProvider;
-use crate::streaming::reads_endless;
 
 /// Memory assumed when no limit is given, bytes.
 const UNLIMITED_MEMORY_BYTES: f64 = 1e15;
@@ -40,6 +39,8 @@ pub(crate) struct Search<'a> {
     pub hints: Vec<ResolvedHint>,
     /// What tables are to streams.
     pub stream_of: &'a StreamOf,
+    /// The shared plans that withdraw rows.
+    pub changing: BTreeSet<u32>,
 }
 
 /// Finished plans of a query, before the final passes.
@@ -70,12 +71,16 @@ pub(crate) fn search(
         warnings: Vec::new(),
         hints: ResolvedHint::resolve(&input.hints, &query.named),
         stream_of: &input.stream_of,
+        changing: BTreeSet::new(),
     };
     let mut shared = Vec::with_capacity(query.shared.len());
     for plan in &query.shared {
         let planned = search.plan(&plan.root, &InterestingProperties::default())?;
         let node = planned.cheapest().node.clone();
         search.shared.insert(plan.id, planned.logical);
+        if node.changes {
+            search.changing.insert(plan.id);
+        }
         shared.push((plan.id, plan.name.clone(), node));
     }
     let planned = search.plan(&query.root, &InterestingProperties::default())?;
@@ -93,11 +98,6 @@ pub(crate) fn search(
 }
 
 impl Search<'_> {
-    /// Whether the rows of a relation have no end.
-    pub fn is_endless(&self, rel: &Rel) -> bool {
-        reads_endless(rel, self.stream_of)
-    }
-
     /// Plans any relation for the properties operators above could use.
     pub fn plan(&mut self, rel: &Rel, interesting: &InterestingProperties) -> Result<Planned> {
         match &rel.op {
@@ -116,6 +116,7 @@ impl Search<'_> {
             RelOp::Union { .. } => self.plan_union(rel),
             RelOp::Unnest { .. } => self.plan_unnest(rel, interesting),
             RelOp::AssertSingleRow => self.plan_single_row(rel),
+            RelOp::Fold => self.plan_fold(rel),
             RelOp::RecursiveCte { .. } => self.plan_recursive(rel),
         }
     }

@@ -12,6 +12,7 @@ use crate::search::Search;
 use crate::search::candidate::{Candidate, Planned};
 use crate::strategies::column_set;
 use crate::strategies::distinct_aggregate::without_distinct;
+use crate::streaming::Emission;
 
 /// An aggregation as its strategies see it.
 pub(crate) struct Aggregation<'a> {
@@ -191,9 +192,9 @@ impl Aggregation<'_> {
     }
 
     /// Whether the work can be split into states per subtask: values of DISTINCT or ordered aggregates must meet first.
-    /// Groups that leave early are complete in one place.
+    /// Groups that leave early are in one place.
     pub fn splittable(&self) -> bool {
         let whole = |call: &AggregateCall| !call.distinct && call.order_by.is_empty();
-        self.spec.closing.is_none() && self.spec.aggregates.iter().all(whole)
+        self.spec.emission == Emission::AtEnd && self.spec.aggregates.iter().all(whole)
     }
 }

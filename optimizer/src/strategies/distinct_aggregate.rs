@@ -2,16 +2,17 @@
 //! aggregate what is left.
 //!
 //! Applies when all aggregates are DISTINCT over the same single column (the entry projects
-//! computed arguments of DISTINCT aggregates); anything else stays as it is.
+//! computed arguments of DISTINCT aggregates); anything else stays as it is, and so do streams, whose results change.
 
 use datafusion_expr::Expr;
 
 use crate::physical::{AggregateCall, ColumnId};
 use crate::relational::{AggregateSpec, Rel, RelOp};
+use crate::streaming::Emission;
 
 /// The rewritten tree, or `None` if the rewrite does not apply.
 pub(super) fn without_distinct(rel: &Rel, spec: &AggregateSpec) -> Option<Rel> {
-    if !spec.group_by.is_empty() || spec.grouping_sets.is_some() {
+    if !spec.group_by.is_empty() || spec.grouping_sets.is_some() || rel.inputs[0].flow.live {
         return None;
     }
     let argument = shared_argument(&spec.aggregates)?;
@@ -21,7 +22,7 @@ pub(super) fn without_distinct(rel: &Rel, spec: &AggregateSpec) -> Option<Rel> {
         group_by: vec![(column, column)],
         grouping_sets: None,
         aggregates: Vec::new(),
-        closing: None,
+        emission: Emission::AtEnd,
     };
     let plain = AggregateSpec {
         group_by: Vec::new(),
@@ -31,7 +32,7 @@ pub(super) fn without_distinct(rel: &Rel, spec: &AggregateSpec) -> Option<Rel> {
             .iter()
             .map(|call| AggregateCall { distinct: false, ..call.clone() })
             .collect(),
-        closing: None,
+        emission: Emission::AtEnd,
     };
     let mut outer =
         Rel::new(RelOp::Aggregate(plain), vec![Rel::new(RelOp::Aggregate(dedupe), vec![input])]);

@@ -12,6 +12,7 @@ use crate::search::Search;
 use crate::search::candidate::{Candidate, Draft, Input};
 use crate::strategies::aggregate::Aggregation;
 use crate::strategies::expression_ns;
+use crate::streaming::Emission;
 
 impl Search<'_> {
     /// Aggregates one channel in one node by the strategies that are allowed.
@@ -52,7 +53,7 @@ impl Search<'_> {
                 grouping_sets: spec.grouping_sets.clone(),
                 aggregates: spec.aggregates.clone(),
                 late_keys: Vec::new(),
-                closing: spec.closing.clone(),
+                emission: spec.emission.clone(),
             },
             output: aggregation.output.to_vec(),
             provided: self.after_grouping(aggregation, &input),
@@ -104,7 +105,7 @@ impl Search<'_> {
                 grouping_sets: None,
                 aggregates: spec.aggregates.clone(),
                 late_keys: Vec::new(),
-                closing: None,
+                emission: Emission::AtEnd,
             },
             output: aggregation.output.to_vec(),
             provided: input.provided.clone(),
@@ -144,7 +145,7 @@ impl Search<'_> {
                 grouping_sets: spec.grouping_sets.clone(),
                 aggregates: spec.aggregates.clone(),
                 late_keys: Vec::new(),
-                closing: None,
+                emission: Emission::AtEnd,
             },
             output: spec.output(),
             provided: self.after_grouping(aggregation, &input),

@@ -18,6 +18,7 @@ use crate::properties::{Partitioning, ProvidedProperties};
 use crate::search::Search;
 use crate::strategies::conjuncts_ns;
 use crate::strategies::hash_aggregate::miss_ns;
+use crate::streaming::keeps_both;
 
 impl Search<'_> {
     /// All ways to join two entries.
@@ -32,8 +33,13 @@ impl Search<'_> {
         let pair = operands.pair;
         let keyed = !pair.keys.is_empty();
         let dynamic = operands.left.dynamic || operands.right.dynamic;
-        let endless = operands.left.endless || operands.right.endless;
-        let merge = keyed && switches.sort_merge_join && !pair.null_aware && !dynamic && !endless;
+        let live = [operands.left.live, operands.right.live];
+        if keeps_both(live, pair.op) {
+            into.push(self.stream_join(operands, left, right));
+            return;
+        }
+        let stream = live.contains(&true);
+        let merge = keyed && switches.sort_merge_join && !pair.null_aware && !dynamic && !stream;
         let nested = !keyed
             || (switches.nested_loop_join && !switches.hash_join && !merge && !pair.null_aware);
         if keyed && (switches.hash_join || !(merge || nested)) {
@@ -58,7 +64,7 @@ impl Search<'_> {
         let partitionable = !self.single_threaded() && !operands.pair.null_aware;
         let spreads = if partitionable { self.spreads(operands, left, right) } else { Vec::new() };
         for build in [Side::Right, Side::Left] {
-            let unwanted = operands.rebuilds(build) || operands.is_endless(build);
+            let unwanted = operands.rebuilds(build) || operands.is_live(build);
             if operands.pair.null_aware && build == Side::Left || unwanted {
                 continue;
             }

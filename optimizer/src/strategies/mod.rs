@@ -5,8 +5,10 @@
 //! `join_choices`, else `search`) and `PhysicalOp`.
 
 pub(crate) mod aggregate;
+mod changelog_window;
 mod distinct_aggregate;
 mod filter;
+mod fold;
 pub(crate) mod hash_aggregate;
 pub(crate) mod hash_join;
 mod limit;
@@ -18,6 +20,7 @@ mod single_row;
 mod sort;
 mod sort_aggregate;
 pub(crate) mod sort_merge_join;
+mod stream_join;
 mod union;
 mod unnest;
 mod values;

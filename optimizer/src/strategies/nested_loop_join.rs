@@ -25,7 +25,7 @@ impl Search<'_> {
         into: &mut Vec<Choice>,
     ) {
         let inner = operands.pair.op == JoinType::Inner;
-        let unwanted = |build| operands.rebuilds(build) || operands.is_endless(build);
+        let unwanted = |build| operands.rebuilds(build) || operands.is_live(build);
         if !inner || !unwanted(Side::Right) {
             into.push(self.nested_loop_join(operands, left, right, Side::Right));
         }

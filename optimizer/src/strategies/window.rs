@@ -18,9 +18,12 @@ impl Search<'_> {
         rel: &Rel,
         interesting: &InterestingProperties,
     ) -> Result<Planned> {
-        let RelOp::Window { partition_by, order_by, functions } = &rel.op else {
+        let RelOp::Window { partition_by, order_by, functions, .. } = &rel.op else {
             unreachable!("the dispatch passes windows only")
         };
+        if rel.inputs[0].flow.live {
+            return self.plan_changelog_window(rel, interesting);
+        }
         let computed = |id: ColumnId| functions.iter().any(|call| call.output == id);
         let mut below = interesting.map(|id| if computed(id) { None } else { Some(id) });
         below.want_partitioning(column_set(partition_by.iter().copied()));

@@ -13,6 +13,8 @@ use datafusion_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion_expr::{BinaryExpr, Expr, Operator, cast};
 use thalweg_planner::first_of_list;
 
+use super::expiries::replaced;
+
 use crate::physical::{ColumnId, ColumnTable, UnnestColumn, UnnestSource};
 
 /// Bounds by column. A bound names one column: the event-time column, which stands for the watermark.
@@ -28,6 +30,18 @@ impl Bounds {
     /// The bound of a column.
     pub fn of(&self, column: ColumnId) -> Option<&Expr> {
         self.0.get(&column)
+    }
+
+    /// The bound of any expression, with the column that stands for the watermark.
+    pub fn of_expr(&self, expr: &Expr, columns: &ColumnTable) -> Option<(Expr, ColumnId)> {
+        let bound = self.bound(expr, columns)?;
+        let watermark = *ColumnId::referenced(&bound).iter().next()?;
+        Some((bound, watermark))
+    }
+
+    /// Says what no later value of a column is below.
+    pub fn set(&mut self, column: ColumnId, bound: Expr) {
+        self.0.insert(column, bound);
     }
 
     /// The rows with these columns come later than the watermark lets expect.
@@ -62,12 +76,18 @@ impl Bounds {
         }
     }
 
-    /// A column of a union that comes from columns of its inputs: only where they all say the same.
-    pub fn unite(&mut self, target: ColumnId, sources: &[ColumnId]) {
-        let mut bounds = sources.iter().map(|source| self.of(*source));
-        let Some(Some(first)) = bounds.next() else { return };
-        if bounds.all(|bound| bound == Some(first)) {
-            let first = first.clone();
+    /// A column of a union that comes from columns of its inputs: only where they all say the same of their watermarks,
+    /// of which the least comes through.
+    pub fn unite(&mut self, target: ColumnId, sources: &[ColumnId], columns: &ColumnTable) {
+        let mut bounds = sources.iter().map(|source| self.of_expr(&source.expr(), columns));
+        let Some(Some((first, watermark))) = bounds.next() else { return };
+        let of_type = |id: ColumnId| columns.get(id).data_type.clone();
+        let same = bounds.all(|bound| {
+            bound.is_some_and(|(bound, other)| {
+                of_type(other) == of_type(watermark) && replaced(&bound, other, watermark) == first
+            })
+        });
+        if same {
             self.0.insert(target, first);
         }
     }

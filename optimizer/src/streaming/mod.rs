@@ -1,13 +1,18 @@
-//! Queries over tables without an end: which keys close groups, and what has to be refused.
+//! Queries that run as streams: what each operator does with rows that go on coming.
 //!
-//! Invariant: every operator over an endless input gives each result after a finite time and keeps a state that the
-//! watermark bounds; a query for which that does not hold is refused here, before any strategy is looked at. A column has
-//! a bound only as long as its rows leave before the watermark that they came before: what keeps rows to the end, as
-//! ORDER BY and the build side of a join do, takes the bounds of their columns away.
+//! The walk goes from the tables up and notes for each relation how its rows come ([`Flow`]). A grouping by a key that
+//! the watermark closes gives each result once; any other gives changes. Two streams are joined with both sides kept.
+//! What can only be answered at the end (ORDER BY, a recursive query) gets the rows that are left of a changelog then,
+//! if there is an end, and is refused else. A column has a bound only as long as its rows leave before the watermark
+//! that they came before: what keeps rows to the end or withdraws them takes the bounds of their columns away.
 
 mod bounds;
+mod expiries;
+mod flow;
+mod ranks;
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use datafusion_common::JoinType;
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -15,61 +20,126 @@ use datafusion_expr::Expr;
 use thalweg_planner::opened_lists;
 
 use self::bounds::Bounds;
+pub use self::flow::{Closing, Emission, Expiry};
+pub(crate) use self::flow::{Flow, join_withdraws};
 use crate::error::{OptimizerError, Result};
 use crate::input::StreamOf;
-use crate::physical::{ColumnId, ColumnTable, Side};
+use crate::options::{OptimizerOptions, ResultUse};
+use crate::physical::{Channel, ColumnId, ColumnTable, PhysicalOp, Side};
 use crate::relational::{AggregateSpec, Rel, RelOp, RelQuery};
+use crate::search::Search;
 
-/// The key by which groups are complete before the input ends.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Closing {
-    /// The output column of the key.
-    pub key: ColumnId,
-    /// What no later value of the key is below, over the watermark.
-    pub bound: Expr,
-    /// The column that stands for the watermark in the bound: the event-time column of a table.
-    pub watermark: ColumnId,
-}
-
-/// Finds the closing keys of a query that runs as a stream, and refuses what cannot. Gives whether it runs as one:
-/// because it is wanted, or because a table has no end.
-pub(crate) fn prepare(query: &mut RelQuery, stream_of: &StreamOf, wanted: bool) -> Result<bool> {
-    if query.shared.iter().any(|shared| any_endless(&shared.root, stream_of)) {
-        return Err(refused(
-            "an endless table in a WITH query that is read more than once",
-            "write the query out at each place",
-        ));
+/// Decides how a query runs as a stream, and refuses what cannot. Gives whether it runs as one: because it is wanted, or
+/// because a table has no end.
+pub(crate) fn prepare(
+    query: &mut RelQuery,
+    stream_of: &StreamOf,
+    options: &OptimizerOptions,
+) -> Result<bool> {
+    let stream = |rel: &Rel| any_stream(rel, stream_of);
+    let streaming = options.streaming
+        || stream(&query.root)
+        || query.shared.iter().any(|shared| stream(&shared.root));
+    if !streaming {
+        return Ok(false);
     }
-    let streaming = wanted || any_endless(&query.root, stream_of);
-    if streaming {
-        let mut walk = Walk { stream_of, columns: &query.columns, bounds: Bounds::default() };
-        walk.visit(&mut query.root)?;
+    let mut walk = Walk {
+        stream_of,
+        options,
+        columns: &mut query.columns,
+        bounds: Bounds::default(),
+        shared: BTreeMap::new(),
+    };
+    for shared in &mut query.shared {
+        let flow = walk.visit(&mut shared.root, false)?;
+        if !flow.endless {
+            fold(&mut shared.root);
+        }
+        walk.shared.insert(shared.id, shared.root.flow);
     }
-    Ok(streaming)
+    walk.visit(&mut query.root, false)?;
+    if query.root.flow.changes && options.result == ResultUse::Rows {
+        if query.root.flow.endless {
+            return Err(refused(
+                "a result that goes on changing",
+                "the table has no end, so that no row is final: use --format changelog (.mode changelog) to see the \
+                 changes, a materialized view, or group by windows that a watermark closes",
+            ));
+        }
+        fold(&mut query.root);
+    }
+    Ok(true)
 }
 
-/// Whether the rows of a relation have no end. A limit gives them one.
-pub(crate) fn reads_endless(rel: &Rel, stream_of: &StreamOf) -> bool {
-    let limited =
-        matches!(&rel.op, RelOp::Limit { fetch: Some(_), .. } | RelOp::Scan { fetch: Some(_), .. });
-    !limited
-        && (is_endless_scan(rel, stream_of)
-            || rel.inputs.iter().any(|input| reads_endless(input, stream_of)))
+/// Whether any table below has no end or withdraws rows, whatever is read of it.
+fn any_stream(rel: &Rel, stream_of: &StreamOf) -> bool {
+    let here = match &rel.op {
+        RelOp::Scan { source, .. } => {
+            stream_of(source.as_ref()).is_some_and(|stream| stream.unbounded || stream.changes)
+        }
+        _ => false,
+    };
+    here || rel.inputs.iter().any(|input| any_stream(input, stream_of))
 }
 
-/// Whether any table below has no end, whatever is read of it.
-fn any_endless(rel: &Rel, stream_of: &StreamOf) -> bool {
-    is_endless_scan(rel, stream_of) || rel.inputs.iter().any(|input| any_endless(input, stream_of))
+/// Whether rows that leave an operator withdraw others which left before.
+pub(crate) fn withdraws(op: &PhysicalOp, inputs: &[Channel], search: &Search<'_>) -> bool {
+    let passed = inputs.iter().any(|channel| channel.node.changes);
+    match op {
+        PhysicalOp::Scan { source, .. } => {
+            (search.stream_of)(source.as_ref()).is_some_and(|stream| stream.changes)
+        }
+        PhysicalOp::SharedScan { shared, .. } => search.changing.contains(shared),
+        PhysicalOp::StreamJoin { join_type, expiry, .. } => {
+            passed || (join_withdraws(*join_type) && expiry.len() < 2)
+        }
+        PhysicalOp::HashAggregate { emission, .. } => match emission {
+            Emission::Changes => true,
+            Emission::AtEnd | Emission::Closed(_) => false,
+        },
+        PhysicalOp::ChangelogWindow { .. } => true,
+        PhysicalOp::Filter { .. }
+        | PhysicalOp::Project { .. }
+        | PhysicalOp::HashJoin { .. }
+        | PhysicalOp::NestedLoopJoin { .. }
+        | PhysicalOp::Union { .. }
+        | PhysicalOp::Unnest { .. }
+        | PhysicalOp::Limit { .. } => passed,
+        PhysicalOp::Values { .. }
+        | PhysicalOp::Empty { .. }
+        | PhysicalOp::SortMergeJoin { .. }
+        | PhysicalOp::SortAggregate { .. }
+        | PhysicalOp::Sort { .. }
+        | PhysicalOp::TopN { .. }
+        | PhysicalOp::Window { .. }
+        | PhysicalOp::Fold
+        | PhysicalOp::AssertSingleRow
+        | PhysicalOp::RecursiveCte { .. }
+        | PhysicalOp::WorkTableScan { .. } => false,
+    }
 }
 
-fn is_endless_scan(rel: &Rel, stream_of: &StreamOf) -> bool {
-    let RelOp::Scan { source, .. } = &rel.op else { return false };
-    stream_of(source.as_ref()).is_some_and(|stream| stream.unbounded)
+/// Puts the rows that are left at the end in the place of a changelog.
+fn fold(rel: &mut Rel) {
+    if !rel.flow.live {
+        return;
+    }
+    if rel.flow.changes {
+        let changes = take(rel);
+        *rel = Rel::new(RelOp::Fold, vec![changes]);
+    }
+    rel.flow = Flow::default();
+}
+
+/// Leaves a relation empty handed, to be put somewhere else.
+fn take(rel: &mut Rel) -> Rel {
+    let nothing = RelOp::Empty { one_row: false, columns: Vec::new() };
+    std::mem::replace(rel, Rel::new(nothing, Vec::new()))
 }
 
 /// Whether a join can do without the end of one operand: its rows are looked up in the other one, and each is done with
 /// at once.
-fn probes_with(side: Side, join_type: JoinType) -> bool {
+pub(crate) fn probes_with(side: Side, join_type: JoinType) -> bool {
     match side {
         Side::Left => matches!(
             join_type,
@@ -90,6 +160,16 @@ fn probes_with(side: Side, join_type: JoinType) -> bool {
     }
 }
 
+/// Whether both sides of a join are kept, as rows of either may still come. `live` tells which sides are streams.
+pub(crate) fn keeps_both(live: [bool; 2], join_type: JoinType) -> bool {
+    match live {
+        [true, true] => true,
+        [true, false] => !probes_with(Side::Left, join_type),
+        [false, true] => !probes_with(Side::Right, join_type),
+        [false, false] => false,
+    }
+}
+
 fn refused(what: &str, hint: &str) -> OptimizerError {
     OptimizerError::Unsupported {
         message: format!("{what} is not supported"),
@@ -99,90 +179,204 @@ fn refused(what: &str, hint: &str) -> OptimizerError {
 
 struct Walk<'a> {
     stream_of: &'a StreamOf,
-    columns: &'a ColumnTable,
+    options: &'a OptimizerOptions,
+    columns: &'a mut ColumnTable,
     bounds: Bounds,
+    /// How the rows of shared plans come.
+    shared: BTreeMap<u32, Flow>,
 }
 
 impl Walk<'_> {
-    /// Gives whether the rows have no end.
-    fn visit(&mut self, rel: &mut Rel) -> Result<bool> {
-        let mut endless = Vec::with_capacity(rel.inputs.len());
+    /// Decides about a relation and all below it; `in_join` tells that the operator above is a join.
+    fn visit(&mut self, rel: &mut Rel, in_join: bool) -> Result<Flow> {
+        let joins = matches!(rel.op, RelOp::Join(_));
         for input in &mut rel.inputs {
-            endless.push(self.visit(input)?);
+            self.visit(input, joins)?;
         }
-        let any = endless.iter().any(|endless| *endless);
-        match &mut rel.op {
-            RelOp::Scan { source, columns, fetch, .. } => {
-                let Some(stream) = (self.stream_of)(source.as_ref()) else { return Ok(false) };
-                let time = columns.iter().find(|(_, at)| Some(*at) == stream.event_time);
-                if let Some((id, _)) = time {
-                    self.bounds.add_event_time(*id);
+        let input = rel.inputs.iter().fold(Flow::default(), |flow, input| flow.and(input.flow));
+        rel.flow = match &mut rel.op {
+            RelOp::Scan { .. } => self.scan(rel),
+            RelOp::SharedScan { shared, columns } => {
+                for (here, there) in columns.iter() {
+                    if let Some(bound) = self.bounds.of(*there).cloned() {
+                        self.bounds.set(*here, bound);
+                    }
                 }
-                return Ok(stream.unbounded && fetch.is_none());
+                self.shared.get(shared).copied().unwrap_or_default()
             }
-            RelOp::Compute { exprs } => self.bounds.compute(exprs, self.columns),
-            RelOp::Unnest { columns, .. } => self.bounds.unnest(columns),
+            RelOp::Compute { exprs } => {
+                self.bounds.compute(exprs, self.columns);
+                input
+            }
+            RelOp::Unnest { columns, .. } => {
+                self.bounds.unnest(columns);
+                input
+            }
             RelOp::Union { targets, columns } => {
                 for (at, target) in targets.iter().enumerate() {
                     let sources: Vec<ColumnId> = columns.iter().map(|input| input[at]).collect();
-                    self.bounds.unite(*target, &sources);
+                    self.bounds.unite(*target, &sources, self.columns);
                 }
+                input
             }
             RelOp::Aggregate(spec) => {
-                spec.closing = self.closing(spec);
-                self.keep_implied(spec);
-                if any && spec.closing.is_none() {
-                    return Err(refused(
-                        "GROUP BY over an endless table by keys that no watermark closes",
-                        "declare a WATERMARK for the table and group by windows of its column: TUMBLE(TABLE t, \
-                         DESCRIPTOR(ts), INTERVAL '1' MINUTE)",
-                    ));
-                }
+                spec.emission = match self.closing(spec) {
+                    Some(closing) => Emission::Closed(closing),
+                    None if input.live => Emission::Changes,
+                    None => Emission::AtEnd,
+                };
+                let changes = spec.emission == Emission::Changes;
+                let spec = spec.clone();
+                self.keep_implied(&spec);
+                Flow { changes, ..input }
             }
-            RelOp::Sort { .. } if any => {
+            RelOp::Join(_) => self.join(rel, in_join),
+            RelOp::Filter { conjuncts } => {
+                if let RelOp::Window { functions, keep, .. } = &mut rel.inputs[0].op
+                    && input.live
+                {
+                    *keep = ranks::rows_wanted(conjuncts, functions);
+                }
+                input
+            }
+            RelOp::Window { .. } if input.live => {
+                self.forget(&rel.inputs);
+                Flow { changes: true, ..input }
+            }
+            RelOp::Sort { .. } | RelOp::Limit { .. } if input.live => return self.ordered(rel),
+            RelOp::AssertSingleRow | RelOp::RecursiveCte { .. } if input.endless => {
                 return Err(refused(
-                    "ORDER BY over an endless table",
-                    "leave it out, or order the rows of a bounded query",
+                    "such a subquery over an endless table",
+                    "give the table an end, or run the query over a bounded one",
                 ));
             }
-            RelOp::Window { .. } if any => {
-                return Err(refused("a window function over an endless table", BOUNDED));
-            }
-            RelOp::Join(spec) if any => {
-                if endless == [true, true] {
-                    return Err(refused("a join of two endless tables", BOUNDED));
-                }
-                let side = if endless[0] { Side::Left } else { Side::Right };
-                self.forget_bounded(&rel.inputs, &endless);
-                if !probes_with(side, spec.join_type) {
-                    return Err(refused(
-                        "a join that waits for the end of an endless table",
-                        "only rows of the endless table may be kept for which there is no partner",
-                    ));
-                }
-            }
-            RelOp::AssertSingleRow | RelOp::RecursiveCte { .. } if any => {
-                return Err(refused("such a subquery over an endless table", BOUNDED));
-            }
-            RelOp::Join(_)
-            | RelOp::Window { .. }
+            RelOp::Window { .. }
             | RelOp::Sort { .. }
+            | RelOp::Limit { .. }
             | RelOp::AssertSingleRow
-            | RelOp::RecursiveCte { .. } => self.forget_bounded(&rel.inputs, &endless),
-            RelOp::SharedScan { .. }
-            | RelOp::WorkTableScan { .. }
-            | RelOp::Values { .. }
-            | RelOp::Empty { .. }
-            | RelOp::Filter { .. } => {}
-            // The first rows are all that is wanted: the query ends with them.
-            RelOp::Limit { fetch, .. } => return Ok(any && fetch.is_none()),
-        }
-        Ok(any)
+            | RelOp::Fold
+            | RelOp::RecursiveCte { .. } => {
+                self.at_end(&mut rel.inputs);
+                Flow::default()
+            }
+            RelOp::WorkTableScan { .. } | RelOp::Values { .. } | RelOp::Empty { .. } => {
+                Flow::default()
+            }
+        };
+        Ok(rel.flow)
     }
 
-    /// An operator keeps rows of its inputs that end, or gives them again with later ones of another input.
-    fn forget_bounded(&mut self, inputs: &[Rel], endless: &[bool]) {
-        for (input, _) in inputs.iter().zip(endless).filter(|(_, endless)| !**endless) {
+    fn scan(&mut self, rel: &Rel) -> Flow {
+        let RelOp::Scan { source, columns, fetch, .. } = &rel.op else { return Flow::default() };
+        let wanted = Flow { live: self.options.streaming, ..Flow::default() };
+        let Some(stream) = (self.stream_of)(source.as_ref()) else { return wanted };
+        let time = columns.iter().find(|(_, at)| Some(*at) == stream.event_time);
+        if let Some((id, _)) = time {
+            self.bounds.add_event_time(*id);
+        }
+        let endless = stream.unbounded && fetch.is_none();
+        Flow {
+            live: wanted.live || stream.unbounded || stream.changes,
+            endless,
+            changes: stream.changes,
+        }
+    }
+
+    fn join(&mut self, rel: &mut Rel, in_join: bool) -> Flow {
+        let RelOp::Join(spec) = &mut rel.op else { return Flow::default() };
+        let [left, right] = [rel.inputs[0].flow, rel.inputs[1].flow];
+        let flow = left.and(right);
+        if !keeps_both([left.live, right.live], spec.join_type) {
+            // Rows of the side that ends are kept, or given again with later ones of the stream.
+            for input in rel.inputs.iter().filter(|input| flow.live && !input.flow.live) {
+                self.bounds.forget(input.output.iter().copied());
+            }
+            if !flow.live {
+                self.forget(&rel.inputs);
+            }
+            return flow;
+        }
+        let alone = !in_join && !rel.inputs.iter().any(|input| is_join(input));
+        let sides = [rel.inputs[0].output.as_slice(), rel.inputs[1].output.as_slice()];
+        let (expiries, inherited) = match alone {
+            true => expiries::of_join(spec, sides, &self.bounds, self.columns),
+            false => Default::default(),
+        };
+        self.forget(&rel.inputs);
+        if expiries.len() == 2 {
+            inherited.into_iter().for_each(|(column, bound)| self.bounds.set(column, bound));
+        }
+        let patient = expiries.len() == 2 && !flow.changes;
+        spec.expiry = expiries;
+        Flow { changes: flow.changes || (join_withdraws(spec.join_type) && !patient), ..flow }
+    }
+
+    /// ORDER BY and LIMIT: the first rows are kept up to date; a whole order is that of the rows at the end.
+    fn ordered(&mut self, rel: &mut Rel) -> Result<Flow> {
+        let input = rel.inputs[0].flow;
+        let incremental = input.endless;
+        match &rel.op {
+            RelOp::Sort { fetch: None, .. } if input.endless => {
+                if self.options.result == ResultUse::Rows {
+                    return Err(refused(
+                        "ORDER BY over an endless table",
+                        "leave it out, add a LIMIT, or order the rows of a bounded query",
+                    ));
+                }
+                // An order means nothing to a changelog.
+                self.forget(&rel.inputs);
+                *rel = take(&mut rel.inputs[0]);
+            }
+            RelOp::Sort { keys, fetch: Some(fetch) } if incremental => {
+                let (keys, fetch) = (keys.clone(), *fetch);
+                self.forget(&rel.inputs);
+                let input = take(&mut rel.inputs[0]);
+                *rel = ranks::first_rows(input, keys, 0, fetch, self.columns);
+                rel.flow.changes = true;
+            }
+            RelOp::Limit { skip, fetch: Some(fetch) } if incremental => {
+                let (skip, fetch) = (*skip, *fetch);
+                // The first rows of a stream that takes nothing back are all that is wanted: the query ends with them.
+                if !input.changes && self.options.result == ResultUse::Rows {
+                    rel.flow = Flow { endless: false, ..input };
+                    return Ok(rel.flow);
+                }
+                self.forget(&rel.inputs);
+                let mut input = take(&mut rel.inputs[0]);
+                let keys = match &input.op {
+                    RelOp::Window { order_by, functions, .. } if functions.is_empty() => {
+                        let keys = order_by.clone();
+                        input = take(&mut input.inputs[0]);
+                        keys
+                    }
+                    _ => Vec::new(),
+                };
+                *rel = ranks::first_rows(input, keys, skip, fetch, self.columns);
+                rel.flow.changes = true;
+            }
+            RelOp::Limit { fetch: None, .. } if input.endless => {
+                return Err(refused(
+                    "OFFSET without LIMIT over an endless table",
+                    "add a LIMIT, or leave the OFFSET out",
+                ));
+            }
+            _ => {
+                self.at_end(&mut rel.inputs);
+                rel.flow = Flow::default();
+            }
+        }
+        Ok(rel.flow)
+    }
+
+    /// An operator waits for the end of its inputs.
+    fn at_end(&mut self, inputs: &mut [Rel]) {
+        self.forget(inputs);
+        inputs.iter_mut().for_each(fold);
+    }
+
+    /// The rows with the columns of these inputs come later than the watermark lets expect, or again.
+    fn forget(&mut self, inputs: &[Rel]) {
+        for input in inputs {
             self.bounds.forget(input.output.iter().copied());
         }
     }
@@ -190,9 +384,12 @@ impl Walk<'_> {
     /// A group leaves when its closing key is behind. Keys that follow from that one are not behind before; of others
     /// nothing is known.
     fn keep_implied(&mut self, spec: &AggregateSpec) {
-        let closing = spec.closing.as_ref().map(|closing| closing.bound.clone());
+        let closing = match &spec.emission {
+            Emission::Closed(closing) => Some(&closing.bound),
+            Emission::AtEnd | Emission::Changes => None,
+        };
         for (output, _) in &spec.group_by {
-            let implied = self.bounds.of(*output).zip(closing.as_ref());
+            let implied = self.bounds.of(*output).zip(closing);
             if !implied.is_some_and(|(bound, closing)| contains(bound, closing)) {
                 self.bounds.forget([*output]);
             }
@@ -229,4 +426,10 @@ fn size(expr: &Expr) -> usize {
     counted.map_or(0, |_| parts)
 }
 
-const BOUNDED: &str = "give the table an end, or run the query over a bounded one";
+fn is_join(rel: &Rel) -> bool {
+    match &rel.op {
+        RelOp::Join(_) => true,
+        RelOp::Filter { .. } => is_join(&rel.inputs[0]),
+        _ => false,
+    }
+}

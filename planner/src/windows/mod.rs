@@ -29,6 +29,9 @@ use self::arguments::Arguments;
 pub use first::{first_of_list, opened_lists};
 pub(crate) use functions::functions;
 
+/// The window function that numbers the rows of a partition.
+pub use datafusion_functions_window::row_number::row_number_udwf as row_number;
+
 /// The name by which `PARTITION BY` after a table is given to the binder; no user can mean it unquoted.
 pub(crate) const PARTITION_BY: &str = "partition by";
 

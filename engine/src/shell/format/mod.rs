@@ -42,13 +42,15 @@ pub enum FormatName {
     Html,
     /// INSERT statements.
     Insert,
+    /// The changes of a result as comma-separated values, with a column `op` before the others.
+    Changelog,
     /// Nothing, though every row is computed.
     None,
 }
 
 impl FormatName {
     /// All formats with their names.
-    pub const ALL: [(&'static str, FormatName); 10] = [
+    pub const ALL: [(&'static str, FormatName); 11] = [
         ("table", FormatName::Table),
         ("csv", FormatName::Csv),
         ("tsv", FormatName::Tsv),
@@ -58,6 +60,7 @@ impl FormatName {
         ("line", FormatName::Line),
         ("html", FormatName::Html),
         ("insert", FormatName::Insert),
+        ("changelog", FormatName::Changelog),
         ("none", FormatName::None),
     ];
 
@@ -70,7 +73,7 @@ impl FormatName {
     }
 
     /// The names of all formats.
-    pub fn names() -> [&'static str; 10] {
+    pub fn names() -> [&'static str; 11] {
         Self::ALL.map(|(name, _)| name)
     }
 }
@@ -105,7 +108,7 @@ pub trait ResultFormat {
 pub fn result_format(name: FormatName, display: &Display) -> Box<dyn ResultFormat> {
     match name {
         FormatName::Table => Box::new(table::Table::new(display)),
-        FormatName::Csv => Box::new(delimited::Delimited::new(b',')),
+        FormatName::Csv | FormatName::Changelog => Box::new(delimited::Delimited::new(b',')),
         FormatName::Tsv => Box::new(delimited::Delimited::new(b'\t')),
         FormatName::Json => Box::new(json::Json::array()),
         FormatName::JsonLines => Box::new(json::Json::lines()),

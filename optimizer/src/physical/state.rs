@@ -1,0 +1,80 @@
+//! What a plan that runs as a stream keeps, operator by operator, and what bounds it.
+
+use crate::physical::describe::Names;
+use crate::physical::{AggregatePhase, PhysicalNode, PhysicalOp};
+use crate::streaming::Emission;
+
+impl Names<'_> {
+    /// What bounds the state of an operator: "state bounded by …" or "state UNBOUNDED because …"; `None` for an operator
+    /// that keeps nothing beyond the batch at hand.
+    pub fn state(&self, node: &PhysicalNode) -> Option<String> {
+        match &node.op {
+            PhysicalOp::HashAggregate { phase, group_by, emission, .. } => match emission {
+                Emission::Closed(closing) => {
+                    Some(format!("state bounded by the watermark on {}", self.column(closing.key)))
+                }
+                Emission::Changes if group_by.is_empty() => {
+                    Some("state bounded by one group".to_owned())
+                }
+                Emission::Changes => {
+                    Some("state UNBOUNDED because no watermark closes any of its keys".to_owned())
+                }
+                Emission::AtEnd if *phase == AggregatePhase::Partial => None,
+                Emission::AtEnd => Some(AT_END.to_owned()),
+            },
+            PhysicalOp::StreamJoin { expiry, .. } => Some(match expiry.as_slice() {
+                [first, second] => format!(
+                    "state bounded by the watermark on {} and {}",
+                    self.expr(&first.time),
+                    self.expr(&second.time)
+                ),
+                [one] => format!(
+                    "state UNBOUNDED because only rows by {} ever match nothing more",
+                    self.expr(&one.time)
+                ),
+                _ => "state UNBOUNDED because rows of either side may match for ever".to_owned(),
+            }),
+            PhysicalOp::ChangelogWindow { keep, partition_by, .. } => {
+                let kept = keep.filter(|_| !node.inputs.iter().any(|input| input.node.changes));
+                Some(match (kept, partition_by.is_empty()) {
+                    (Some(rows), true) => format!("state bounded by {rows} rows"),
+                    (Some(rows), false) => {
+                        format!("state UNBOUNDED because {rows} rows of every partition are kept")
+                    }
+                    (None, _) => {
+                        "state UNBOUNDED because every row of a partition may count".to_owned()
+                    }
+                })
+            }
+            PhysicalOp::HashJoin { .. } | PhysicalOp::NestedLoopJoin { .. } => {
+                Some("state bounded by the table that is built".to_owned())
+            }
+            PhysicalOp::Fold
+            | PhysicalOp::Sort { .. }
+            | PhysicalOp::TopN { .. }
+            | PhysicalOp::SortAggregate { .. }
+            | PhysicalOp::SortMergeJoin { .. }
+            | PhysicalOp::Window { .. }
+            | PhysicalOp::RecursiveCte { .. } => Some(AT_END.to_owned()),
+            PhysicalOp::Scan { .. }
+            | PhysicalOp::SharedScan { .. }
+            | PhysicalOp::Values { .. }
+            | PhysicalOp::Empty { .. }
+            | PhysicalOp::Filter { .. }
+            | PhysicalOp::Project { .. }
+            | PhysicalOp::Union { .. }
+            | PhysicalOp::Unnest { .. }
+            | PhysicalOp::Limit { .. }
+            | PhysicalOp::AssertSingleRow
+            | PhysicalOp::WorkTableScan { .. } => None,
+        }
+    }
+}
+
+/// Of operators that answer when a bounded input has ended.
+const AT_END: &str = "state bounded by an input that ends";
+
+/// What kinds of rows leave an operator, in the letters that changelogs are written with.
+pub(crate) fn changelog_mode(node: &PhysicalNode) -> &'static str {
+    if node.changes { "I,D" } else { "I" }
+}

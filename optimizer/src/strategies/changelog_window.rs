@@ -1,0 +1,52 @@
+//! Window functions over a stream. Requests: rows of a partition meet, in any order. Provides that spread; keeps the
+//! partitions and blocks on nothing.
+
+use crate::cost::Cost;
+use crate::cost::constants::{GROUP_LOOKUP_NS, WINDOW_ROW_NS};
+use crate::error::Result;
+use crate::physical::PhysicalOp;
+use crate::properties::InterestingProperties;
+use crate::relational::{Rel, RelOp};
+use crate::search::Search;
+use crate::search::candidate::{Draft, Planned};
+use crate::strategies::column_set;
+
+impl Search<'_> {
+    pub fn plan_changelog_window(
+        &mut self,
+        rel: &Rel,
+        interesting: &InterestingProperties,
+    ) -> Result<Planned> {
+        let RelOp::Window { partition_by, order_by, functions, keep } = &rel.op else {
+            unreachable!("the caller passes windows only")
+        };
+        let mut below = InterestingProperties::default();
+        below.want_partitioning(column_set(partition_by.iter().copied()));
+        let input = self.plan(&rel.inputs[0], &below)?;
+        for call in functions {
+            let info = self.columns.get(call.output).clone();
+            self.estimator.set_computed(&info, input.logical.rows);
+        }
+        let logical = input.logical.clone();
+        let mut candidates = Vec::new();
+        for candidate in &input.candidates {
+            let channel = self.partitioned(candidate, partition_by, &logical);
+            let per_row = GROUP_LOOKUP_NS + WINDOW_ROW_NS * functions.len().max(1) as f64;
+            let draft = Draft {
+                op: PhysicalOp::ChangelogWindow {
+                    partition_by: partition_by.iter().map(|column| column.expr()).collect(),
+                    order_by: order_by.clone(),
+                    functions: functions.clone(),
+                    keep: *keep,
+                },
+                output: rel.output.clone(),
+                provided: channel.provided.clone().without_order(),
+                work: Cost::cpu(logical.rows * per_row / self.degree(channel.parallelism)),
+                parallelism: channel.parallelism,
+                inputs: vec![channel],
+            };
+            candidates.push(self.node(draft, &logical));
+        }
+        Ok(self.prune(candidates, interesting, &logical))
+    }
+}

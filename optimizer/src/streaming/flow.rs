@@ -1,0 +1,77 @@
+//! How the rows of a relation come, and when results leave.
+
+use datafusion_common::JoinType;
+use datafusion_expr::Expr;
+
+use crate::physical::ColumnId;
+
+/// How the rows of a relation come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Flow {
+    /// As a stream: what is known so far has to be told before the last row has come.
+    pub live: bool,
+    /// Without an end.
+    pub endless: bool,
+    /// Rows may be withdrawn that came before.
+    pub changes: bool,
+}
+
+impl Flow {
+    /// What becomes of two flows in one operator.
+    pub fn and(self, other: Self) -> Self {
+        Flow {
+            live: self.live || other.live,
+            endless: self.endless || other.endless,
+            changes: self.changes || other.changes,
+        }
+    }
+}
+
+/// The key by which groups are complete before the input ends.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Closing {
+    /// The output column of the key.
+    pub key: ColumnId,
+    /// What no later value of the key is below, over the watermark.
+    pub bound: Expr,
+    /// The column that stands for the watermark in the bound: the event-time column of a table.
+    pub watermark: ColumnId,
+}
+
+/// When the results of groups leave.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum Emission {
+    /// When the input ends.
+    #[default]
+    AtEnd,
+    /// When a key is behind the watermark; each result once.
+    Closed(Closing),
+    /// As changes of what left before.
+    Changes,
+}
+
+/// When rows of one side of a join can match nothing more.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Expiry {
+    /// A time over the columns of the side.
+    pub time: Expr,
+    /// Rows whose time is below this, over the watermark, match no row of the other side that is still to come.
+    pub bound: Expr,
+    /// The column that stands for the watermark in the bound.
+    pub watermark: ColumnId,
+}
+
+/// Whether a join of two streams withdraws rows although its inputs do not: an outer row when its first partner comes,
+/// an anti row likewise, a mark when it turns.
+pub(crate) fn join_withdraws(join_type: JoinType) -> bool {
+    match join_type {
+        JoinType::Inner | JoinType::LeftSemi | JoinType::RightSemi => false,
+        JoinType::Left
+        | JoinType::Right
+        | JoinType::Full
+        | JoinType::LeftAnti
+        | JoinType::RightAnti
+        | JoinType::LeftMark
+        | JoinType::RightMark => true,
+    }
+}
