@@ -46,7 +46,7 @@ pub(crate) struct StateSpec {
     pub(crate) order: Vec<(usize, SortColumn)>,
 }
 
-/// Makes a state.
+/// Makes a state for rows that stay.
 ///
 /// # Errors
 /// `Unsupported` for types that the function does not take; what the library reports.
@@ -67,7 +67,16 @@ pub(crate) fn build(
     if !spec.distinct {
         return Ok(inner);
     }
-    if spec.columns.len() > spec.args {
+    check_distinct_order(spec)?;
+    Ok(Box::new(Distinct::new(inner, &spec.types, reservation)?))
+}
+
+/// Refuses an order of distinct arguments by anything but these.
+///
+/// # Errors
+/// A user error that says so.
+pub(crate) fn check_distinct_order(spec: &StateSpec) -> Result<()> {
+    if spec.distinct && spec.columns.len() > spec.args {
         return Err(Error::User {
             message: "in an aggregate with DISTINCT, ORDER BY expressions must appear in the argument list"
                 .into(),
@@ -75,10 +84,14 @@ pub(crate) fn build(
             hint: Some("Order by one of the arguments, or leave DISTINCT out.".into()),
         });
     }
-    Ok(Box::new(Distinct::new(inner, &spec.types, reservation)?))
+    Ok(())
 }
 
-fn own_state(kind: &StateKind, spec: &StateSpec) -> Result<Box<dyn AggregateState>> {
+/// The engine's own state of a kind, without regard to DISTINCT.
+///
+/// # Errors
+/// As [`build`].
+pub(crate) fn own_state(kind: &StateKind, spec: &StateSpec) -> Result<Box<dyn AggregateState>> {
     Ok(match kind {
         StateKind::Nothing => Box::new(Nothing),
         StateKind::Count => Box::new(Count::new()),
@@ -185,7 +198,11 @@ where
     })
 }
 
-fn foreign(kind: &ForeignKind, spec: &StateSpec) -> Result<Foreign> {
+/// The adapter over a library function, without regard to DISTINCT and ORDER BY.
+///
+/// # Errors
+/// What the library reports.
+pub(crate) fn foreign(kind: &ForeignKind, spec: &StateSpec) -> Result<Foreign> {
     let arg_types = spec.types[..spec.args].to_vec();
     let schema = positional_schema(&arg_types);
     let args: Vec<Arc<dyn PhysicalExpr>> = (0..spec.args)

@@ -12,10 +12,11 @@ use datafusion_common::ScalarValue;
 
 use super::arguments::Arguments;
 use super::build::{StateSpec, build};
+use super::forgetting::build_forgetting;
 use super::function::{OrderUse, StateKind, plan};
 use super::groups::{Filtered, Groups};
 use super::spec::AggregateSpec;
-use super::state::{AggregateState, Output};
+use super::state::{AggregateState, Output, Restored};
 use crate::error::{Error, Result};
 use crate::memory::Reservation;
 use crate::operators::sort_key_spec::SortKeySpec;
@@ -28,6 +29,8 @@ pub struct AggregateStates {
     slots: Vec<StateSlot>,
     own: Vec<StateField>,
     carried: Vec<DataType>,
+    /// The states can forget; one of them, by its position, counts the rows of each group.
+    rows: Option<usize>,
 }
 
 struct Entry {
@@ -47,13 +50,14 @@ struct Wanted {
 
 impl AggregateStates {
     /// The states of aggregates whose expressions are in `arguments`. What is kept beside the rows is charged to
-    /// `reservation`.
+    /// `reservation`. Where rows may be `withdrawn`, the states can forget, and the rows of each group are counted.
     ///
     /// # Errors
     /// `Unsupported` for unknown functions and types a function does not take.
     pub fn new(
         specs: &[AggregateSpec],
         arguments: &Arguments,
+        withdrawn: bool,
         reservation: &Reservation,
     ) -> Result<Self> {
         let planned =
@@ -69,7 +73,12 @@ impl AggregateStates {
             slots: Vec::new(),
             own: Vec::new(),
             carried: Vec::new(),
+            rows: None,
         };
+        if withdrawn {
+            this.rows = Some(0);
+            this.add(count_of_rows(), reservation)?;
+        }
         for ((mut spec, output), aggregate) in planned.into_iter().zip(specs) {
             // A sum's state counts its values, too.
             let as_sum = StateSpec { kind: StateKind::Sum, ..spec.clone() };
@@ -88,7 +97,10 @@ impl AggregateStates {
     }
 
     fn add(&mut self, spec: StateSpec, reservation: &Reservation) -> Result<usize> {
-        let state = build(&spec, reservation)?;
+        let state = match self.rows {
+            Some(_) => build_forgetting(&spec, reservation)?,
+            None => build(&spec, reservation)?,
+        };
         let slots = state.slots();
         let start = self.slots.len();
         self.slots.extend(&slots);
@@ -131,6 +143,17 @@ impl AggregateStates {
             entry.state.bind(&offsets(own), &offsets(incoming));
         }
         self.own = own.to_vec();
+    }
+
+    /// Whether the states can forget, and [`Self::count_rows`] has an answer.
+    pub fn can_forget(&self) -> bool {
+        self.rows.is_some()
+    }
+
+    /// The number of rows that a group has now; below zero if more were taken out than came.
+    pub fn count_rows(&self, states: &StatesMut<'_>, group: RowId) -> i64 {
+        let slot = self.rows.map(|state| self.states[state].slots[0]);
+        slot.map_or(0, |slot| states.read(group, self.own[slot].offset))
     }
 
     /// Makes groups below `groups` known to states that count them.
@@ -241,15 +264,20 @@ impl AggregateStates {
         columns: &[ArrayRef],
         groups: &[RowId],
     ) -> Result<()> {
-        for entry in self.states.iter().filter(|entry| !entry.carried.is_empty()) {
+        for entry in self.states.iter_mut().filter(|entry| !entry.carried.is_empty()) {
+            let columns = &columns[entry.carried.clone()];
+            if entry.state.restore_carried(columns, groups)? == Restored::Done {
+                continue;
+            }
             // What the slots held is computed anew from what is carried.
             for slot in entry.slots.iter().map(|&slot| self.own[slot]) {
                 for &id in groups {
                     states.slice_mut(id, slot.offset, slot.size).fill(0);
                 }
             }
+            entry.state.merge_carried(states, columns, groups)?;
         }
-        self.merge_carried(states, columns, groups)
+        Ok(())
     }
 
     /// The carried columns of consecutive groups.
@@ -307,6 +335,20 @@ impl AggregateStates {
     /// Bytes kept beside the rows that are charged already.
     pub fn reserved_bytes(&self) -> usize {
         self.states.iter().map(|entry| entry.state.reserved_bytes()).sum()
+    }
+}
+
+/// The number of all rows of a group.
+fn count_of_rows() -> StateSpec {
+    StateSpec {
+        kind: StateKind::Count,
+        columns: Vec::new(),
+        args: 0,
+        types: Vec::new(),
+        constants: Vec::new(),
+        filter: None,
+        distinct: false,
+        order: Vec::new(),
     }
 }
 

@@ -13,7 +13,7 @@ use arrow::datatypes::{DataType, Fields, UInt32Type};
 use super::arguments::take_all;
 use super::groups::Groups;
 use super::kept_rows::{GroupedRows, SortedRows, flatten, list_type};
-use super::state::{AggregateState, Output, cannot_retract};
+use super::state::{AggregateState, Output, Restored, cannot_retract};
 use crate::error::Result;
 use crate::memory::Reservation;
 use crate::rows::{PageStates, RowId, Selected, StateSlot, StatesMut};
@@ -138,6 +138,10 @@ impl AggregateState for Distinct {
     ) -> Result<()> {
         let rows = flatten(&columns[0], groups)?;
         self.take_in(states, &rows.columns, rows.groups)
+    }
+
+    fn restore_carried(&mut self, _: &[ArrayRef], _: &[RowId]) -> Result<Restored> {
+        Ok(Restored::ByMerging)
     }
 
     fn carry(&mut self, ids: Range<RowId>) -> Result<Vec<ArrayRef>> {

@@ -15,7 +15,7 @@ use datafusion_physical_expr::aggregate::AggregateFunctionExpr;
 
 use super::boxed_accumulators::BoxedAccumulators;
 use super::groups::Groups;
-use super::state::{AggregateState, Output, cannot_retract};
+use super::state::{AggregateState, Output, Restored, cannot_retract};
 use crate::error::Result;
 use crate::rows::{PageStates, RowId, StateSlot, StatesMut, canonical_key};
 
@@ -187,6 +187,10 @@ impl AggregateState for Foreign {
             .map(|(column, wanted)| retype(column, wanted))
             .collect::<Result<Vec<_>>>()?;
         Ok(self.live.merge_batch(&columns, &self.indices, self.total)?)
+    }
+
+    fn restore_carried(&mut self, _: &[ArrayRef], _: &[RowId]) -> Result<Restored> {
+        Ok(Restored::ByMerging)
     }
 
     fn carry(&mut self, ids: Range<RowId>) -> Result<Vec<ArrayRef>> {

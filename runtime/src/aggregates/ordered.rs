@@ -12,7 +12,7 @@ use super::arguments::take_all;
 use super::foreign::Foreign;
 use super::groups::Groups;
 use super::kept_rows::{KeptRows, SortedRows, flatten, list_type};
-use super::state::{AggregateState, Output, cannot_retract};
+use super::state::{AggregateState, Output, Restored, cannot_retract};
 use crate::error::Result;
 use crate::rows::{PageStates, RowId, SortColumn, SortKeyEncoder, StateSlot, StatesMut};
 
@@ -133,6 +133,10 @@ impl AggregateState for Ordered {
         let rows = flatten(&columns[0], groups)?;
         self.take_in(rows.groups, &rows.columns);
         Ok(())
+    }
+
+    fn restore_carried(&mut self, _: &[ArrayRef], _: &[RowId]) -> Result<Restored> {
+        Ok(Restored::ByMerging)
     }
 
     fn carry(&mut self, ids: Range<RowId>) -> Result<Vec<ArrayRef>> {

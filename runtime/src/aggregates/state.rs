@@ -28,6 +28,15 @@ pub enum Output {
     Moment(super::moments::Moment),
 }
 
+/// What became of carried columns that were to be taken back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Restored {
+    /// They were, and the slots are right.
+    Done,
+    /// Nothing was done: merged into empty slots they give the state again.
+    ByMerging,
+}
+
 /// The accumulation that one or several aggregate functions need, for all groups.
 ///
 /// Groups are rows of a store; `states` always gives access to the rows whose ids are in `groups`. Array arguments
@@ -81,6 +90,11 @@ pub trait AggregateState: Send {
         columns: &[ArrayRef],
         groups: &[RowId],
     ) -> Result<()>;
+    /// Takes the carried columns of a snapshot back, row `i` for `groups[i]`, whose slots came back as they were.
+    ///
+    /// # Errors
+    /// As [`Self::update`].
+    fn restore_carried(&mut self, columns: &[ArrayRef], groups: &[RowId]) -> Result<Restored>;
     /// The carried columns of consecutive groups. What is kept stays as it is.
     ///
     /// # Errors
@@ -206,6 +220,10 @@ impl<S: RowState> AggregateState for S {
         Ok(())
     }
 
+    fn restore_carried(&mut self, _: &[ArrayRef], _: &[RowId]) -> Result<Restored> {
+        Ok(Restored::Done)
+    }
+
     fn carry(&mut self, _ids: Range<RowId>) -> Result<Vec<ArrayRef>> {
         Ok(Vec::new())
     }
@@ -258,4 +276,9 @@ impl<const N: usize> Offsets<N> {
 /// The error of a state that cannot take rows out.
 pub(crate) fn cannot_retract(function: &str) -> Error {
     Error::Unsupported(format!("taking rows out of {function}"))
+}
+
+/// The error of a state that keeps rows and is given partial results.
+pub(crate) fn cannot_merge() -> Error {
+    Error::Internal("rows that may be withdrawn are aggregated in one phase".into())
 }

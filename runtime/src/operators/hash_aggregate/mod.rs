@@ -5,10 +5,14 @@
 //! merges pages into it. Rows of several grouping sets
 //! go through one table with the set's id as a key, or one for each level (see `levels`). At a
 //! superstep the results so far are emitted and the tables begin anew. A watermark lets the groups leave that are
-//! complete by it, where a key tells (see `panes`). All rows are held
-//! through one revocable reservation; only the partial phase can give memory back, by sending early. Rows that are
-//! withdrawn are refused.
+//! complete by it, where a key tells (see `panes`). Where changes are wanted, they leave after each batch (see
+//! `changes`), and a watermark or barrier finds nothing held back. All rows are held through one revocable reservation;
+//! only the partial phase can give memory back, by sending early. Rows that are withdrawn are taken where the
+//! specification says so, in the single phase, and refused elsewhere.
 
+#[cfg(test)]
+mod changelog_tests;
+mod changes;
 mod late_keys;
 mod levels;
 #[cfg(test)]
@@ -26,9 +30,11 @@ mod type_tests;
 use std::ops::Range;
 use std::sync::Arc;
 
+use arrow::array::BooleanArray;
 use arrow_schema::DataType;
 use serde::{Deserialize, Serialize};
 
+use self::changes::Changes;
 use self::late_keys::LateKeys;
 pub use self::late_keys::LateKeysSpec;
 use self::levels::Levels;
@@ -42,6 +48,7 @@ use super::prelude::*;
 use super::sort_key_spec::inserts_only;
 pub use crate::aggregates::AggregateSpec;
 use crate::batch::BATCH_BYTES_MAX;
+use crate::element::RowKind;
 use crate::expr::Expr;
 use crate::job::JobContext;
 use crate::memory::Reservation;
@@ -88,7 +95,7 @@ pub struct HashAggregateSpec {
     pub aggregates: Vec<AggregateSpec>,
     /// Keys that are not evaluated but fetched from builds; only in the partial phase.
     pub late_keys: Vec<LateKeysSpec>,
-    /// When results leave; before the end only in the single phase and without grouping sets.
+    /// When results leave; before the end only in the single phase, when groups close only without grouping sets.
     pub emission: Emission,
     /// Whether rows may be withdrawn that came before: states are then such that can forget.
     pub withdrawn: bool,
@@ -126,6 +133,9 @@ pub struct HashAggregate {
     levels: Option<Levels>,
     /// Instead of the tables, where groups close.
     panes: Option<Panes>,
+    /// Instead of the tables, where changes leave.
+    changes: Option<Changes>,
+    emits_changes: bool,
     input: Option<StreamElement>,
     state: State,
     /// Input or a superstep came since the last results.
@@ -152,8 +162,12 @@ impl HashAggregate {
     /// Compiles the expressions.
     ///
     /// # Errors
-    /// `Unsupported` for functions and types that are not.
+    /// `Unsupported` for functions and types that are not, and for rows that are withdrawn or changes in two phases.
     pub fn new(spec: &HashAggregateSpec, job: &JobContext) -> Result<Self> {
+        let emits_changes = spec.emission == Emission::Changes;
+        if spec.phase != AggregatePhase::Single && (spec.withdrawn || emits_changes) {
+            return Err(Error::Unsupported("a changelog through a GROUP BY in two phases".into()));
+        }
         Ok(HashAggregate {
             phase: spec.phase,
             shape: Shape::new(spec, job)?,
@@ -163,6 +177,8 @@ impl HashAggregate {
             tables: Vec::new(),
             levels: None,
             panes: spec.emission.closing().map(|closing| Panes::new(closing, job)).transpose()?,
+            changes: None,
+            emits_changes,
             input: None,
             state: State::Taking,
             dirty: true,
@@ -201,7 +217,10 @@ impl HashAggregate {
     }
 
     fn take_batch(&mut self, batch: Batch, cx: &OperatorContext<'_>) -> Result<()> {
-        let batch = inserts_only(batch, "GROUP BY")?;
+        let batch = match self.shape.withdrawn {
+            true => batch.compact()?,
+            false => inserts_only(batch, "GROUP BY")?,
+        };
         let rows = batch.num_rows();
         if rows == 0 {
             return Ok(());
@@ -209,11 +228,22 @@ impl HashAggregate {
         if let Some(partial) = &mut self.partial {
             return partial.take(&batch);
         }
+        let deletes = deletes_of(&batch)?;
+        if let Some(changes) = &mut self.changes {
+            return changes.take(&batch, deletes.as_ref(), cx.job.options.batch_rows);
+        }
         let arguments = self.shape.arguments(&batch)?;
         let keys = self.shape.keys_of(&batch)?;
         if let Some(panes) = &mut self.panes {
             let reservation = self.reservation.as_ref().expect("open makes it before any input");
-            let late = panes.update(&self.shape, reservation, &keys, &arguments, rows)?;
+            let late = panes.update(
+                &self.shape,
+                reservation,
+                &keys,
+                &arguments,
+                deletes.as_ref(),
+                rows,
+            )?;
             OperatorMetrics::add(&cx.metrics.late_rows, late as u64);
             return Ok(());
         }
@@ -225,7 +255,10 @@ impl HashAggregate {
                 None => 0,
             };
             let keys = self.shape.keys_in(set, &keys, rows)?;
-            self.table(table)?.update(&keys, &arguments, rows)?;
+            match &deletes {
+                None => self.table(table)?.update(&keys, &arguments, rows)?,
+                Some(deletes) => self.table(table)?.change(&keys, &arguments, deletes)?,
+            }
         }
         Ok(())
     }
@@ -287,8 +320,11 @@ impl HashAggregate {
             if *next < current.len() {
                 let rows = result_rows(current, cx.job.options.batch_rows, *next);
                 *next = rows.end as usize;
-                let count = rows.len();
-                return Ok(Some(Batch::new(current.results(rows)?, count)));
+                let (columns, count) = current.results(rows)?;
+                if count > 0 {
+                    return Ok(Some(Batch::new(columns, count)));
+                }
+                continue;
             }
             // The memory goes as soon as the results are out.
             self.tables[*table] = None;
@@ -301,6 +337,18 @@ impl HashAggregate {
         self.state = if *ended { State::Done } else { State::Taking };
         Ok(None)
     }
+}
+
+/// Which rows of a compact batch are withdrawn; none where all are inserted.
+fn deletes_of(batch: &Batch) -> Result<Option<BooleanArray>> {
+    let Some(kinds) = batch.kinds() else { return Ok(None) };
+    if kinds.contains(&RowKind::Upsert) {
+        return Err(Error::Internal("a GROUP BY cannot tell what an upsert replaces".into()));
+    }
+    if !kinds.contains(&RowKind::Delete) {
+        return Ok(None);
+    }
+    Ok(Some(kinds.iter().map(|kind| Some(*kind == RowKind::Delete)).collect()))
 }
 
 /// The groups of the next batch of results: as many as its bounds in rows and bytes allow.
@@ -321,6 +369,9 @@ impl Operator for HashAggregate {
                     late.open(cx)?;
                 }
                 self.partial = Some(Partial::new(&self.shape, late, &reservation)?)
+            }
+            AggregatePhase::Single if self.emits_changes => {
+                self.changes = Some(Changes::new(&self.shape, &reservation)?);
             }
             AggregatePhase::Single => {
                 self.levels = Levels::new(&self.shape, &reservation)?;
@@ -354,6 +405,14 @@ impl Operator for HashAggregate {
         }
         if let Some(element) = self.input.take() {
             self.take(element, cx)?;
+        }
+        if let Some(changes) = &mut self.changes {
+            changes.begin(cx.subtask)?;
+            return Ok(match (changes.next_ready(), self.state) {
+                (Some(batch), _) => Output::Element(PortId(0), StreamElement::Batch(batch)),
+                (None, State::Ended | State::Done) => Output::Finished,
+                (None, State::Taking | State::Emitting { .. }) => Output::NeedInput(PortSet::Any),
+            });
         }
         if self.state == State::Ended {
             // The results that left last may have been of closed panes alone.
@@ -404,6 +463,9 @@ impl Operator for HashAggregate {
     }
 
     fn on_superstep(&mut self, _superstep: Superstep, cx: &mut OperatorContext<'_>) -> Result<()> {
+        if self.changes.is_some() {
+            return Err(Error::Unsupported("changes of results inside an iteration".into()));
+        }
         self.begin_results(cx, false)
     }
 
@@ -425,6 +487,10 @@ impl Operator for HashAggregate {
         if let Some(partial) = &mut self.partial {
             partial.write_to(&mut bytes)?;
         }
+        if let Some(changes) = &mut self.changes {
+            changes.write_to(&mut bytes)?;
+            return Ok(StateSnapshot { bytes });
+        }
         if let Some(panes) = &mut self.panes {
             panes.write_to(&mut bytes)?;
             return Ok(StateSnapshot { bytes });
@@ -443,6 +509,9 @@ impl Operator for HashAggregate {
         self.dirty = take_array::<1>(&mut bytes)?[0] != 0;
         if let Some(partial) = &mut self.partial {
             partial.read_from(&mut bytes)?;
+        }
+        if let Some(changes) = &mut self.changes {
+            return changes.read_from(&mut bytes);
         }
         if let Some(panes) = &mut self.panes {
             let reservation = self.reservation.as_ref().expect("open makes it before a restore");
@@ -471,6 +540,7 @@ impl Operator for HashAggregate {
         self.partial = None;
         self.levels = None;
         self.panes = None;
+        self.changes = None;
         self.tables.clear();
         self.reservation = None;
         Ok(())

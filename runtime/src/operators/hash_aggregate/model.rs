@@ -96,10 +96,10 @@ pub(in crate::operators) fn same(found: &str, wanted: &str) -> bool {
     }
 }
 
-struct Random(u64);
+pub(in crate::operators) struct Random(pub(in crate::operators) u64);
 
 impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
+    pub(in crate::operators) fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -479,7 +479,16 @@ pub(in crate::operators) fn assert_results(
     expected: &BTreeMap<String, Vec<String>>,
     what: &str,
 ) {
-    let lines = harness::rows(found);
+    assert_lines(harness::rows(found), keys, expected, what);
+}
+
+/// The same for results as text.
+pub(in crate::operators) fn assert_lines(
+    lines: Vec<String>,
+    keys: usize,
+    expected: &BTreeMap<String, Vec<String>>,
+    what: &str,
+) {
     assert_eq!(lines.len(), expected.len(), "{what}: number of groups");
     for line in lines {
         let cells: Vec<&str> = line.split('|').collect();

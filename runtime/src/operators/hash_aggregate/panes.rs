@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array, UInt32Array};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, UInt32Array};
 use arrow::compute::{cast, take};
 use arrow::datatypes::Int64Type;
 use arrow_schema::{DataType, TimeUnit};
@@ -61,13 +61,15 @@ impl Panes {
         })
     }
 
-    /// Takes rows in: one column for each key, and the arguments. Gives the number of those that are late.
+    /// Takes rows in, and then those out that `deletes` tells: one column for each key, and the arguments. Gives the
+    /// number of those that are late, withdrawn or not.
     pub(super) fn update(
         &mut self,
         shape: &Arc<Shape>,
         reservation: &Reservation,
         keys: &[ArrayRef],
         arguments: &[ArrayRef],
+        deletes: Option<&BooleanArray>,
         rows: usize,
     ) -> Result<usize> {
         let closing = as_i64(&keys[self.key])?;
@@ -85,7 +87,12 @@ impl Panes {
             };
             let keys = part.rows.of(keys)?;
             let arguments = part.rows.of(arguments)?;
-            table.update(&keys, &arguments, part.rows.len(rows))?;
+            let Some(deletes) = deletes else {
+                table.update(&keys, &arguments, part.rows.len(rows))?;
+                continue;
+            };
+            let deletes = part.rows.of(&[Arc::new(deletes.clone())])?;
+            table.change(&keys, &arguments, deletes[0].as_boolean())?;
         }
         Ok(late)
     }

@@ -25,6 +25,8 @@ pub(in crate::operators) struct Shape {
     sets: Option<GroupingSetsSpec>,
     aggregates: Vec<AggregateSpec>,
     arguments: Arguments,
+    /// Whether rows may be withdrawn.
+    pub(in crate::operators) withdrawn: bool,
     /// The key columns' types, the grouping id's among them.
     pub(in crate::operators) key_types: Vec<DataType>,
     /// Keys and states.
@@ -49,7 +51,8 @@ impl Shape {
         let mut key_types = spec.key_types.clone();
         key_types.extend(spec.grouping_sets.as_ref().map(|sets| sets.id_type.clone()));
         let reservation = job.memory.reserve("Aggregate");
-        let states = AggregateStates::new(&spec.aggregates, &arguments, &reservation)?;
+        let states =
+            AggregateStates::new(&spec.aggregates, &arguments, spec.withdrawn, &reservation)?;
         let mut fields = key_types.clone();
         let table = RowLayout::with_hash(&fields, states.slots())?;
         fields.extend_from_slice(states.carried());
@@ -57,6 +60,7 @@ impl Shape {
             keys,
             sets: spec.grouping_sets.clone(),
             aggregates: spec.aggregates.clone(),
+            withdrawn: spec.withdrawn,
             key_types,
             table,
             handover: RowLayout::with_hash(&fields, states.slots())?,
@@ -76,7 +80,7 @@ impl Shape {
         &self,
         reservation: &Reservation,
     ) -> Result<AggregateStates> {
-        AggregateStates::new(&self.aggregates, &self.arguments, reservation)
+        AggregateStates::new(&self.aggregates, &self.arguments, self.withdrawn, reservation)
     }
 
     /// The aggregates' argument columns of a compact batch.

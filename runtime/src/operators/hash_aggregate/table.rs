@@ -1,21 +1,27 @@
 //! Groups with the states of their aggregates: the table of one aggregation, or of one partition of it.
 //!
-//! Invariant: the states know exactly the rows of the store; a group's id is its number by arrival.
+//! Where rows may be withdrawn, groups that have lost all their rows give no results, and make room when they are the
+//! most. Invariant: the states know exactly the rows of the store; a group's id is its number by arrival among those
+//! that are there.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::ArrayRef;
+use arrow::array::{ArrayRef, BooleanArray, UInt32Array};
+use arrow::compute::take_arrays;
 use arrow_schema::DataType;
 
 use super::shape::Shape;
 use crate::aggregates::{AggregateStates, FEW_GROUPS, FewCounts, Groups};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::memory::Reservation;
 use crate::operators::StateSnapshot;
 use crate::operators::contract::restore_batches;
 use crate::rows::{PageStates, RowId, RowPage, RowStore, Selected, take_array, take_bytes};
 use crate::state::KeyedState;
+
+/// Groups below which none is dropped.
+const COMPACT_GROUPS_MIN: usize = 1024;
 
 /// Groups and their states.
 pub(super) struct AggregateTable {
@@ -28,6 +34,10 @@ pub(super) struct AggregateTable {
     new: Vec<u32>,
     slots: Vec<RowId>,
     counts: FewCounts,
+    /// Groups that give results also without rows.
+    standing: Vec<RowId>,
+    /// Rows withdrawn since groups without rows were looked for.
+    withdrawn: usize,
 }
 
 impl AggregateTable {
@@ -45,6 +55,8 @@ impl AggregateTable {
             new: Vec::new(),
             slots: Vec::new(),
             counts: [0; FEW_GROUPS],
+            standing: Vec::new(),
+            withdrawn: 0,
         };
         this.make_global_group()?;
         Ok(this)
@@ -52,17 +64,23 @@ impl AggregateTable {
 
     fn make_global_group(&mut self) -> Result<()> {
         if self.shape.keys() == 0 {
-            self.find(&[], None, 1)?;
+            self.insert_group(&[])?;
         }
         Ok(())
     }
 
     /// Puts the group of each row into `slots`.
-    fn find(&mut self, keys: &[ArrayRef], hashes: Option<&[u64]>, rows: usize) -> Result<()> {
+    fn find(
+        &mut self,
+        keys: &[ArrayRef],
+        hashes: Option<&[u64]>,
+        rows: usize,
+    ) -> Result<Range<RowId>> {
         let rows = Selected::All(rows);
-        self.groups.lookup_or_insert(keys, hashes, rows, &mut self.slots, &mut self.new)?;
+        let new =
+            self.groups.lookup_or_insert(keys, hashes, rows, &mut self.slots, &mut self.new)?;
         self.states.reserve(self.groups.len());
-        Ok(())
+        Ok(new)
     }
 
     /// Number of groups.
@@ -104,9 +122,110 @@ impl AggregateTable {
         self.charge_heap()
     }
 
-    /// Makes sure that the group of one row of keys exists.
+    /// Makes sure that the group of one row of keys exists, and that it gives results even without rows.
     pub(super) fn insert_group(&mut self, keys: &[ArrayRef]) -> Result<()> {
-        self.find(keys, None, 1)
+        self.find(keys, None, 1)?;
+        if !self.standing.contains(&self.slots[0]) {
+            self.standing.push(self.slots[0]);
+        }
+        Ok(())
+    }
+
+    /// Finds the groups of rows, one column for each key; gives the ids of those that are new. [`Self::located`] has
+    /// the groups then.
+    pub(super) fn locate(&mut self, keys: &[ArrayRef], rows: usize) -> Result<Range<RowId>> {
+        self.find(keys, None, rows)
+    }
+
+    /// The groups that [`Self::locate`] found, one a row.
+    pub(super) fn located(&self) -> &[RowId] {
+        &self.slots
+    }
+
+    /// Takes the rows in that were located, and then those out that `deletes` tells.
+    pub(super) fn apply_located(
+        &mut self,
+        arguments: &[ArrayRef],
+        deletes: Option<&BooleanArray>,
+    ) -> Result<()> {
+        let Some(deletes) = deletes else {
+            let groups =
+                groups_of(self.shape.keys(), &self.slots, self.groups.len(), &mut self.counts);
+            self.states.update(&mut self.groups.states_mut(), arguments, groups)?;
+            return self.charge_heap();
+        };
+        for withdrawn in [false, true] {
+            let rows =
+                (0..deletes.len() as u32).filter(|&row| deletes.value(row as usize) == withdrawn);
+            let rows = UInt32Array::from_iter_values(rows);
+            if rows.is_empty() {
+                continue;
+            }
+            let arguments = take_arrays(arguments, &rows, None)?;
+            let ids: Vec<RowId> =
+                rows.values().iter().map(|&row| self.slots[row as usize]).collect();
+            let groups = groups_of(self.shape.keys(), &ids, self.groups.len(), &mut self.counts);
+            let mut states = self.groups.states_mut();
+            if !withdrawn {
+                self.states.update(&mut states, &arguments, groups)?;
+                continue;
+            }
+            self.states.retract(&mut states, &arguments, groups)?;
+            if ids.iter().any(|&id| self.states.count_rows(&states, id) < 0) {
+                return Err(Error::Internal("a row was withdrawn that no group had".into()));
+            }
+            self.withdrawn += ids.len();
+        }
+        self.charge_heap()
+    }
+
+    /// Takes rows in, and then those out that `deletes` tells: one column for each key, and the columns of the
+    /// aggregates' arguments. Ids change when groups are dropped.
+    pub(super) fn change(
+        &mut self,
+        keys: &[ArrayRef],
+        arguments: &[ArrayRef],
+        deletes: &BooleanArray,
+    ) -> Result<()> {
+        self.locate(keys, deletes.len())?;
+        self.apply_located(arguments, Some(deletes))?;
+        self.drop_empty_groups()
+    }
+
+    /// Keeps those groups that give results: that have rows, or stand without.
+    pub(super) fn retain_present(&mut self, groups: &mut Vec<RowId>) {
+        if self.states.can_forget() {
+            let states = self.groups.states_mut();
+            groups.retain(|group| {
+                self.states.count_rows(&states, *group) > 0 || self.standing.contains(group)
+            });
+        }
+    }
+
+    /// Drops groups without rows when they are the most. The look at all groups is paid by as many withdrawn rows.
+    pub(super) fn drop_empty_groups(&mut self) -> Result<()> {
+        if self.len() < COMPACT_GROUPS_MIN || self.withdrawn * 2 < self.len() {
+            return Ok(());
+        }
+        self.withdrawn = 0;
+        let mut present: Vec<RowId> = (0..self.len() as RowId).collect();
+        self.retain_present(&mut present);
+        if present.len() * 2 >= self.len() {
+            return Ok(());
+        }
+        let carried = self.carry()?;
+        let carried = take_arrays(&carried, &UInt32Array::from(present.clone()), None)?;
+        self.groups.keep_only(&present)?;
+        for group in &mut self.standing {
+            *group = present.partition_point(|old| old < group) as RowId;
+        }
+        self.states.clear()?;
+        let groups: Vec<RowId> = (0..present.len() as RowId).collect();
+        self.states.reserve(groups.len());
+        if !carried.is_empty() {
+            self.states.restore_carried(&mut self.groups.states_mut(), &carried, &groups)?;
+        }
+        self.charge_heap()
     }
 
     fn charge_heap(&mut self) -> Result<()> {
@@ -154,13 +273,24 @@ impl AggregateTable {
         self.states.finish();
     }
 
-    /// The result rows of some groups: keys, then aggregates.
-    pub(super) fn results(&mut self, groups: Range<RowId>) -> Result<Vec<ArrayRef>> {
-        let ids: Vec<RowId> = groups.collect();
-        let keys = self.groups.store().gather_all(0..self.shape.keys(), &ids)?;
-        let mut columns = self.shape.output_keys(keys)?;
-        columns.extend(self.states.finalize(&mut self.groups.states_mut(), &ids)?);
-        Ok(columns)
+    /// The result rows of those of some groups that give results, with their number: keys, then aggregates.
+    pub(super) fn results(&mut self, groups: Range<RowId>) -> Result<(Vec<ArrayRef>, usize)> {
+        let mut ids: Vec<RowId> = groups.collect();
+        self.retain_present(&mut ids);
+        let mut columns = self.output_keys(&ids)?;
+        columns.extend(self.finalize(&ids)?);
+        Ok((columns, ids.len()))
+    }
+
+    /// The keys of groups as they are emitted.
+    pub(super) fn output_keys(&self, ids: &[RowId]) -> Result<Vec<ArrayRef>> {
+        let keys = self.groups.store().gather_all(0..self.shape.keys(), ids)?;
+        self.shape.output_keys(keys)
+    }
+
+    /// The aggregates' results for groups.
+    pub(super) fn finalize(&mut self, ids: &[RowId]) -> Result<Vec<ArrayRef>> {
+        self.states.finalize(&mut self.groups.states_mut(), ids)
     }
 
     /// The columns that are kept beside the rows, for all groups.
@@ -174,6 +304,8 @@ impl AggregateTable {
     /// Forgets all groups; without keys the only one begins anew.
     pub(super) fn clear(&mut self) -> Result<()> {
         self.groups.clear();
+        self.standing.clear();
+        self.withdrawn = 0;
         self.states.clear()?;
         self.heap.try_resize(0)?;
         self.make_global_group()
@@ -208,6 +340,19 @@ impl AggregateTable {
             self.states.restore_carried(&mut self.groups.states_mut(), batch.columns(), &groups)?;
         }
         self.charge_heap()
+    }
+}
+
+/// The groups of rows, all of one where there are no keys.
+fn groups_of<'a>(
+    keys: usize,
+    ids: &'a [RowId],
+    bound: usize,
+    counts: &'a mut FewCounts,
+) -> Groups<'a> {
+    match keys {
+        0 => Groups::One { id: 0, rows: ids.len() },
+        _ => Groups::of(ids, bound, counts),
     }
 }
 

@@ -1,0 +1,105 @@
+//! Which states can forget: those for rows that may be withdrawn.
+//!
+//! What can be computed backwards is; folds keep their rows beside the value; every other function is computed anew from
+//! kept rows. Invariant: the choice depends on the description alone, and every state that is made here can take out
+//! what it took in.
+
+use arrow::datatypes::*;
+
+use super::boolean_counts::BooleanCounts;
+use super::build::{StateSpec, check_distinct_order, foreign, own_state};
+use super::count::Count;
+use super::counted_distinct::CountedDistinct;
+use super::float_sum::FloatSum;
+use super::function::{FoldKind, StateKind};
+use super::kept_fold::{FoldUpkeep, KeptFold};
+use super::kept_replay::KeptReplay;
+use super::multiset::Keep;
+use super::state::AggregateState;
+use super::xor::Xor;
+use crate::error::{Error, Result};
+use crate::memory::Reservation;
+
+/// Makes a state that can forget.
+///
+/// # Errors
+/// As [`build`](super::build::build); `Unsupported` also for values that cannot be found again.
+pub(crate) fn build_forgetting(
+    spec: &StateSpec,
+    reservation: &Reservation,
+) -> Result<Box<dyn AggregateState>> {
+    check_distinct_order(spec)?;
+    let native: Box<dyn AggregateState> = match &spec.kind {
+        StateKind::Nothing => return own_state(&spec.kind, spec),
+        StateKind::Count => Box::new(Count::new()),
+        StateKind::Sum => sum(spec)?,
+        StateKind::Boolean(any) => Box::new(BooleanCounts::new(*any)),
+        StateKind::Fold(FoldKind::BitXor) => xor(&spec.types[0])?,
+        StateKind::Fold(FoldKind::Min | FoldKind::Max) | StateKind::FoldBytes(_) => {
+            return fold(spec, FoldUpkeep { picks_row: true, ..FOLD }, reservation);
+        }
+        StateKind::Fold(FoldKind::BitAnd | FoldKind::BitOr) => {
+            return fold(spec, FOLD, reservation);
+        }
+        StateKind::Extreme(extreme) => {
+            let upkeep = FoldUpkeep {
+                picks_row: true,
+                ignores_nulls: extreme.ignore_nulls,
+                in_order: !extreme.by_value,
+            };
+            return fold(spec, upkeep, reservation);
+        }
+        StateKind::Moments(_) => {
+            let inner = own_state(&spec.kind, spec)?;
+            let keep = Keep::RowsInOrder;
+            return Ok(Box::new(KeptReplay::new(inner, spec, keep, reservation)?));
+        }
+        StateKind::Foreign(kind) => {
+            let keep = match kind.function.as_str() {
+                "array_agg" | "string_agg" | "nth_value" => Keep::Occurrences,
+                _ => Keep::RowsInOrder,
+            };
+            let inner = Box::new(foreign(kind, spec)?);
+            return Ok(Box::new(KeptReplay::new(inner, spec, keep, reservation)?));
+        }
+    };
+    if !spec.distinct {
+        return Ok(native);
+    }
+    Ok(Box::new(CountedDistinct::new(native, &spec.types, reservation)?))
+}
+
+/// A fold whose result any row may have had a part in.
+const FOLD: FoldUpkeep = FoldUpkeep { picks_row: false, ignores_nulls: true, in_order: false };
+
+fn fold(
+    spec: &StateSpec,
+    upkeep: FoldUpkeep,
+    reservation: &Reservation,
+) -> Result<Box<dyn AggregateState>> {
+    let inner = own_state(&spec.kind, spec)?;
+    Ok(Box::new(KeptFold::new(inner, upkeep, &spec.types, reservation)?))
+}
+
+/// Exact sums subtract; sums of floats must not keep what they round and what is not finite.
+fn sum(spec: &StateSpec) -> Result<Box<dyn AggregateState>> {
+    Ok(match &spec.types[0] {
+        DataType::Float32 => Box::new(FloatSum::<Float32Type>::new()),
+        DataType::Float64 => Box::new(FloatSum::<Float64Type>::new()),
+        _ => return own_state(&spec.kind, spec),
+    })
+}
+
+fn xor(argument: &DataType) -> Result<Box<dyn AggregateState>> {
+    Ok(match argument {
+        DataType::Int8 => Box::new(Xor::<Int8Type>::new()),
+        DataType::Int16 => Box::new(Xor::<Int16Type>::new()),
+        DataType::Int32 => Box::new(Xor::<Int32Type>::new()),
+        DataType::Int64 => Box::new(Xor::<Int64Type>::new()),
+        DataType::UInt8 => Box::new(Xor::<UInt8Type>::new()),
+        DataType::UInt16 => Box::new(Xor::<UInt16Type>::new()),
+        DataType::UInt32 => Box::new(Xor::<UInt32Type>::new()),
+        DataType::UInt64 => Box::new(Xor::<UInt64Type>::new()),
+        other => return Err(Error::Unsupported(format!("bits of {other}"))),
+    })
+}

@@ -1,0 +1,303 @@
+//! Results as changes: after each batch, the old rows of the groups it touched are deleted and the new ones inserted.
+//!
+//! There is a table for each grouping set, kept for ever. Invariant: what was emitted so far adds up to the results of
+//! the rows so far. A group whose row stays the same says nothing; its deletion and insertion leave together, in this
+//! order, and a group occurs once a batch. Where there are no keys the only row exists from the start and never goes.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, BooleanArray};
+use arrow::buffer::BooleanBuffer;
+use arrow::compute::interleave;
+
+use super::shape::Shape;
+use super::table::AggregateTable;
+use crate::aggregates::same_values;
+use crate::batch::{BATCH_BYTES_MAX, Batch};
+use crate::element::RowKind;
+use crate::error::Result;
+use crate::memory::Reservation;
+use crate::rows::{RowId, take_array};
+
+/// See the module.
+pub(super) struct Changes {
+    shape: Arc<Shape>,
+    /// By grouping set; without sets one.
+    tables: Vec<SetTable>,
+    touched: Touched,
+    ready: VecDeque<Batch>,
+}
+
+/// The groups of one grouping set.
+struct SetTable {
+    table: AggregateTable,
+    /// The key columns of the only group, where the set has no keys.
+    only: Option<Vec<ArrayRef>>,
+    /// Whether the only group has been emitted.
+    emitted: bool,
+}
+
+/// The groups of a batch, each once.
+#[derive(Default)]
+struct Touched {
+    /// A bit for each group, all zero between batches.
+    seen: Vec<u64>,
+    /// Groups that have a row among the results, and then those that have none.
+    groups: Vec<RowId>,
+    /// How many of them have one.
+    old: usize,
+}
+
+impl Touched {
+    /// Collects the groups of rows; `has_row` tells those whose rows have been emitted.
+    fn collect(&mut self, ids: &[RowId], groups: usize, has_row: impl FnOnce(&mut Vec<RowId>)) {
+        self.seen.resize(groups.div_ceil(64).max(self.seen.len()), 0);
+        self.groups.clear();
+        for &id in ids {
+            let (word, bit) = (id as usize / 64, 1 << (id % 64));
+            if self.seen[word] & bit == 0 {
+                self.seen[word] |= bit;
+                self.groups.push(id);
+            }
+        }
+        let mut old = self.groups.clone();
+        has_row(&mut old);
+        self.old = old.len();
+        if old.len() < self.groups.len() {
+            // What is left of the marks are the groups without a row.
+            old.iter().for_each(|&id| self.seen[id as usize / 64] &= !(1 << (id % 64)));
+            let rest =
+                self.groups.iter().filter(|&&id| self.seen[id as usize / 64] >> (id % 64) & 1 != 0);
+            old.extend(rest);
+        }
+        self.groups = old;
+        self.groups.iter().for_each(|&id| self.seen[id as usize / 64] &= !(1 << (id % 64)));
+    }
+}
+
+impl Changes {
+    /// No groups, and nothing emitted.
+    pub(super) fn new(shape: &Arc<Shape>, reservation: &Reservation) -> Result<Self> {
+        let sets = shape.sets().map_or(1, |sets| sets.sets.len());
+        let mut only: Vec<Option<Vec<ArrayRef>>> = vec![None; sets];
+        if shape.keys() == 0 {
+            only[0] = Some(Vec::new());
+        }
+        for (set, keys) in shape.groups_of_no_rows()? {
+            only[set] = Some(keys);
+        }
+        let tables = only.into_iter().map(|only| {
+            Ok(SetTable { table: AggregateTable::new(shape, reservation)?, only, emitted: false })
+        });
+        Ok(Changes {
+            shape: Arc::clone(shape),
+            tables: tables.collect::<Result<_>>()?,
+            touched: Touched::default(),
+            ready: VecDeque::new(),
+        })
+    }
+
+    /// Emits the rows that exist without any input, unless they have been.
+    pub(super) fn begin(&mut self, subtask: usize) -> Result<()> {
+        if subtask > 0 {
+            return Ok(());
+        }
+        for set in &mut self.tables {
+            let Some(keys) = set.only.as_ref().filter(|_| !set.emitted) else { continue };
+            set.table.insert_group(keys)?;
+            set.emitted = true;
+            let (columns, rows) = set.table.results(0..1)?;
+            self.ready.push_back(Batch::new(columns, rows));
+        }
+        Ok(())
+    }
+
+    /// Takes a compact batch in: one column for each key, the aggregates' arguments, and which rows are withdrawn.
+    /// What changes is ready then.
+    pub(super) fn take(
+        &mut self,
+        batch: &Batch,
+        deletes: Option<&BooleanArray>,
+        batch_rows: usize,
+    ) -> Result<()> {
+        let rows = batch.num_rows();
+        let arguments = self.shape.arguments(batch)?;
+        let keys = self.shape.keys_of(batch)?;
+        for set in 0..self.tables.len() {
+            let keys = self.shape.keys_in(set, &keys, rows)?;
+            let table = &mut self.tables[set];
+            if let Some(mut changed) =
+                table.change(&keys, &arguments, rows, deletes, &mut self.touched)?
+            {
+                changed.ingest_time_us = batch.ingest_time_us;
+                cut(changed, batch_rows, &mut self.ready);
+            }
+        }
+        Ok(())
+    }
+
+    /// The next changes to leave.
+    pub(super) fn next_ready(&mut self) -> Option<Batch> {
+        self.ready.pop_front()
+    }
+
+    /// Appends the tables to a snapshot; nothing is ready.
+    pub(super) fn write_to(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        for set in &mut self.tables {
+            out.push(u8::from(set.emitted));
+            set.table.write_to(out)?;
+        }
+        Ok(())
+    }
+
+    /// Takes over what [`Self::write_to`] wrote.
+    pub(super) fn read_from(&mut self, bytes: &mut &[u8]) -> Result<()> {
+        for set in &mut self.tables {
+            set.emitted = take_array::<1>(bytes)?[0] != 0;
+            set.table.read_from(bytes)?;
+            if let Some(keys) = set.only.as_ref().filter(|_| set.emitted) {
+                set.table.insert_group(keys)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl SetTable {
+    /// Takes rows in and out; gives the changes of the results.
+    fn change(
+        &mut self,
+        keys: &[ArrayRef],
+        arguments: &[ArrayRef],
+        rows: usize,
+        deletes: Option<&BooleanArray>,
+        touched: &mut Touched,
+    ) -> Result<Option<Batch>> {
+        if let Some(only) = &self.only {
+            self.table.insert_group(only)?;
+        }
+        let new = self.table.locate(keys, rows)?;
+        let (table, emitted) = (&mut self.table, self.only.is_none() || self.emitted);
+        let located = table.located().to_vec();
+        touched.collect(&located, table.len(), |groups| {
+            groups.retain(|&group| emitted && group < new.start);
+            table.retain_present(groups);
+        });
+        self.emitted = true;
+        let before = match touched.old {
+            0 => Vec::new(),
+            old => table.finalize(&touched.groups[..old])?,
+        };
+        table.apply_located(arguments, deletes)?;
+        let after = table.finalize(&touched.groups)?;
+        let mut present = touched.groups.clone();
+        table.retain_present(&mut present);
+        let changes = Change { groups: &touched.groups, old: touched.old, present: &present };
+        let changed = changes.rows(&before, &after)?;
+        let batch = changed.batch(table, &touched.groups, &before, &after)?;
+        table.drop_empty_groups()?;
+        Ok(batch)
+    }
+}
+
+/// What has become of some groups.
+struct Change<'a> {
+    groups: &'a [RowId],
+    /// The first groups had a row before.
+    old: usize,
+    /// Those that have a row now, in the order of `groups`.
+    present: &'a [RowId],
+}
+
+/// The rows to be emitted.
+#[derive(Default)]
+struct ChangedRows {
+    /// For each row: before (0) or after (1), and the position of the group.
+    places: Vec<(usize, usize)>,
+    deletes: usize,
+}
+
+impl Change<'_> {
+    /// Which rows are to be emitted.
+    fn rows(&self, before: &[ArrayRef], after: &[ArrayRef]) -> Result<ChangedRows> {
+        let mut same = BooleanBuffer::new_set(self.old);
+        for (before, after) in before.iter().zip(after) {
+            same = &same & &same_values(before, &after.slice(0, self.old))?;
+        }
+        let mut changed = ChangedRows::default();
+        let mut present = self.present.iter().peekable();
+        for (position, group) in self.groups.iter().enumerate() {
+            let is_present = present.next_if_eq(&group).is_some();
+            let was_present = position < self.old;
+            if was_present && is_present && same.value(position) {
+                continue;
+            }
+            if was_present {
+                changed.places.push((0, position));
+                changed.deletes += 1;
+            }
+            if is_present {
+                changed.places.push((1, position));
+            }
+        }
+        Ok(changed)
+    }
+}
+
+impl ChangedRows {
+    /// The rows as a batch, if there are any.
+    fn batch(
+        &self,
+        table: &AggregateTable,
+        groups: &[RowId],
+        before: &[ArrayRef],
+        after: &[ArrayRef],
+    ) -> Result<Option<Batch>> {
+        if self.places.is_empty() {
+            return Ok(None);
+        }
+        let ids: Vec<RowId> = self.places.iter().map(|&(_, position)| groups[position]).collect();
+        let mut columns = table.output_keys(&ids)?;
+        // Where all groups are new, the rows are those that they have now.
+        let all_new = self.deletes == 0 && self.places.len() == groups.len();
+        for (column, after) in after.iter().enumerate() {
+            let before: &dyn Array = before.get(column).unwrap_or(after);
+            columns.push(match all_new {
+                true => after.clone(),
+                false => interleave(&[before, after], &self.places)?,
+            });
+        }
+        let batch = Batch::new(columns, ids.len());
+        if self.deletes == 0 {
+            return Ok(Some(batch));
+        }
+        let kinds = self.places.iter().map(|&(side, _)| match side {
+            0 => RowKind::Delete,
+            _ => RowKind::Insert,
+        });
+        Ok(Some(batch.with_kinds(kinds.collect())))
+    }
+}
+
+/// Cuts a batch into such that hold their bounds in rows and bytes, and no group apart.
+fn cut(batch: Batch, batch_rows: usize, out: &mut VecDeque<Batch>) {
+    let rows = batch.num_rows();
+    let row_bytes = batch.data_bytes() / rows.max(1);
+    let most = (BATCH_BYTES_MAX / row_bytes.max(1)).clamp(64.min(batch_rows), batch_rows).max(2);
+    if rows <= most {
+        out.push_back(batch);
+        return;
+    }
+    let mut start = 0;
+    while start < rows {
+        let mut end = (start + most).min(rows);
+        let is_delete = |row: usize| batch.kinds().is_some_and(|k| k[row] == RowKind::Delete);
+        if end < rows && is_delete(end - 1) && end - start > 1 {
+            // An insertion may follow.
+            end -= 1;
+        }
+        out.push_back(batch.slice(start, end - start));
+        start = end;
+    }
+}
