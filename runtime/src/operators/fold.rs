@@ -47,6 +47,7 @@ impl Fold {
             types: &spec.types,
             keys: &[],
             withdrawn: true,
+            forgetful: false,
             slots: 0,
             operator: "Fold",
         };

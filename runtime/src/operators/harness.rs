@@ -10,7 +10,7 @@ use std::task::Waker;
 use arrow::array::{Array, ArrayRef};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
-use super::{Operator, OperatorContext, OperatorSpec, Output, PortId};
+use super::{Operator, OperatorContext, OperatorMetrics, OperatorSpec, Output, PortId};
 use crate::batch::Batch;
 use crate::element::{CheckpointId, StreamElement};
 use crate::env::System;
@@ -53,6 +53,8 @@ pub struct Driver {
     operator: Box<dyn Operator>,
     job: Arc<JobContext>,
     interruptions: Interruptions,
+    /// The operator's counters, over all its instances.
+    pub metrics: Arc<OperatorMetrics>,
 }
 
 impl Driver {
@@ -63,7 +65,9 @@ impl Driver {
         interruptions: Interruptions,
     ) -> Result<Self> {
         let operator = spec.build(job)?;
-        let mut driver = Driver { spec: spec.clone(), operator, job: job.clone(), interruptions };
+        let metrics = Arc::default();
+        let (spec, job) = (spec.clone(), job.clone());
+        let mut driver = Driver { spec, operator, job, interruptions, metrics };
         driver.call(|operator, cx| operator.open(cx))?;
         Ok(driver)
     }
@@ -78,7 +82,7 @@ impl Driver {
             parallelism: 1,
             job: &self.job,
             waker: Waker::noop(),
-            metrics: &Arc::default(),
+            metrics: &self.metrics,
             cancelled: &self.job.cancelled,
         };
         f(&mut self.operator, &mut cx)
@@ -142,6 +146,38 @@ impl Driver {
         }
         self.call(|operator, cx| operator.close(cx))?;
         Ok(out)
+    }
+
+    /// Feeds one element, between two interruptions, and collects what comes out before the operator wants more. The
+    /// ports are fed in any order, as the caller says.
+    pub fn feed(&mut self, port: PortId, element: StreamElement) -> Result<Vec<StreamElement>> {
+        let mut out = self.drain()?;
+        self.interrupt()?;
+        match element {
+            StreamElement::Superstep(superstep) => {
+                self.call(|operator, cx| operator.on_superstep(superstep, cx))?;
+            }
+            StreamElement::Watermark(watermark) => {
+                self.call(|operator, cx| operator.on_watermark(watermark, cx))?;
+            }
+            element => self.call(|operator, cx| operator.push(port, element, cx))?,
+        }
+        out.extend(self.drain()?);
+        Ok(out)
+    }
+
+    /// What comes out before the operator wants more, or is finished.
+    fn drain(&mut self) -> Result<Vec<StreamElement>> {
+        let mut out = Vec::new();
+        loop {
+            match self.call(|operator, cx| operator.step(cx))? {
+                Output::Element(_, element) => out.push(element),
+                Output::Finished | Output::NeedInput(_) => return Ok(out),
+                Output::Wait(reason) => {
+                    return Err(Error::Internal(format!("waits for {reason:?} in a harness")));
+                }
+            }
+        }
     }
 
     /// [`Driver::run`] for batches in and batches out.

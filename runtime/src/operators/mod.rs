@@ -40,6 +40,7 @@ pub mod sort_aggregate;
 pub mod sort_key_spec;
 pub mod sort_merge_join;
 pub mod source_scan;
+pub mod stream_join;
 pub mod top_n;
 pub mod union;
 pub mod unnest;

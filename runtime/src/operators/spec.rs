@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Operator, assert_single_row, filter, fold, hash_aggregate, hash_join, iteration, limit, merge,
-    nested_loop_join, project, sink, sort, sort_aggregate, sort_merge_join, source_scan, top_n,
-    union, unnest, values, window,
+    nested_loop_join, project, sink, sort, sort_aggregate, sort_merge_join, source_scan,
+    stream_join, top_n, union, unnest, values, window,
 };
 use crate::error::Result;
 use crate::job::JobContext;
@@ -55,6 +55,8 @@ pub enum OperatorSpec {
     SortMergeJoin(sort_merge_join::SortMergeJoinSpec),
     /// Passes exactly one row.
     AssertSingleRow(assert_single_row::AssertSingleRowSpec),
+    /// Joins two inputs that both go on.
+    StreamJoin(stream_join::StreamJoinSpec),
     /// Gives the rows that are left of a changelog.
     Fold(fold::FoldSpec),
     /// Hands rows to a sink of the environment.
@@ -87,6 +89,7 @@ impl OperatorSpec {
             OperatorSpec::AssertSingleRow(_) => "AssertSingleRow",
             OperatorSpec::SortMergeJoin(_) => "SortMergeJoin",
             OperatorSpec::Fold(_) => "Fold",
+            OperatorSpec::StreamJoin(_) => "StreamJoin",
             OperatorSpec::Sink(_) => "Sink",
         }
     }
@@ -134,6 +137,7 @@ impl OperatorSpec {
                 Box::new(sort_merge_join::SortMergeJoin::new(spec, job)?)
             }
             OperatorSpec::Fold(spec) => Box::new(fold::Fold::new(spec, job)?),
+            OperatorSpec::StreamJoin(spec) => Box::new(stream_join::StreamJoin::new(spec, job)?),
             OperatorSpec::Sink(spec) => Box::new(sink::Sink::new(spec)),
         })
     }

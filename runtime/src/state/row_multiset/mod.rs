@@ -34,6 +34,8 @@ pub struct RowMultisetOptions<'a> {
     pub keys: &'a [usize],
     /// Whether rows may be withdrawn. Equal rows are one row with a count then.
     pub withdrawn: bool,
+    /// Whether rows that are withdrawn may have been forgotten before: then nothing is withdrawn. Else it is an error.
+    pub forgetful: bool,
     /// Numbers of 64 bits that the owner keeps beside each row.
     pub slots: usize,
     /// The operator's name, for errors.
@@ -139,6 +141,7 @@ pub struct RowMultiset {
     live: usize,
     /// Keys with rows.
     live_keys: usize,
+    forgetful: bool,
     operator: &'static str,
     /// Scratch: the row of each row of a batch, and which of them are new.
     found: Vec<RowId>,
@@ -185,6 +188,7 @@ impl RowMultiset {
             key_slots,
             live: 0,
             live_keys: 0,
+            forgetful: options.forgetful,
             operator: options.operator,
             found: Vec::new(),
             new: Vec::new(),
@@ -285,6 +289,12 @@ impl RowMultiset {
         }
         for &id in &changes.ids {
             states.write(id, place, 0_u32);
+        }
+        if self.forgetful {
+            let count = self.row_slots.count;
+            for (&id, delta) in changes.ids.iter().zip(&mut changes.deltas) {
+                *delta = (*delta).max(-states.read::<i64>(id, count));
+            }
         }
         changes.drop_unchanged();
         Ok(())

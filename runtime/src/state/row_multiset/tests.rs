@@ -12,6 +12,7 @@ fn options(withdrawn: bool) -> RowMultisetOptions<'static> {
         types: &[DataType::Int64, DataType::Utf8View],
         keys: &[0],
         withdrawn,
+        forgetful: false,
         slots: 1,
         operator: "Test",
     }

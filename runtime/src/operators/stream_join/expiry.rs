@@ -1,0 +1,204 @@
+//! Expiry: which rows of a side can match nothing more.
+//!
+//! Rows are listed by their time in buckets, whose width grows with the range of the times, so that what expires is
+//! found without a look at what stays but for one bucket. A time is a number of its type's unit; rows whose time is NULL
+//! never expire. Invariant: every row that counts and has a time is in the bucket of its time; rows that count no more
+//! may be listed too.
+
+use std::collections::BTreeMap;
+
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
+use arrow::compute::cast;
+use arrow::datatypes::Int64Type;
+use arrow_schema::{DataType, SchemaRef, TimeUnit};
+
+use super::spec::ExpirySpec;
+use crate::batch::Batch;
+use crate::element::Watermark;
+use crate::error::{Error, Result};
+use crate::expr::{CompiledExpr, compile, positional_schema};
+use crate::job::JobContext;
+use crate::rows::RowId;
+use crate::state::{MovedRows, RowMultiset};
+
+/// Buckets beyond this number are joined to wider ones.
+const BUCKETS_MAX: usize = 4096;
+/// The time of rows that never expire.
+const NEVER: i64 = i64::MAX;
+
+/// When rows of a side expire, compiled.
+pub(super) struct Expiry {
+    time: CompiledExpr,
+    bound: CompiledExpr,
+    watermark_type: DataType,
+    /// The number beside each row that is its time.
+    pub(super) slot: usize,
+}
+
+impl Expiry {
+    /// Compiles the expressions; `schema` is that of the side.
+    pub(super) fn new(
+        spec: &ExpirySpec,
+        schema: &SchemaRef,
+        slot: usize,
+        job: &JobContext,
+    ) -> Result<Self> {
+        let watermark = positional_schema(std::slice::from_ref(&spec.watermark_type));
+        Ok(Expiry {
+            time: compile(&spec.time, schema, &job.functions)?,
+            bound: compile(&spec.bound, &watermark, &job.functions)?,
+            watermark_type: spec.watermark_type.clone(),
+            slot,
+        })
+    }
+
+    /// The times of a batch's rows.
+    pub(super) fn times(&self, batch: &Batch) -> Result<Vec<i64>> {
+        let times = as_i64(&self.time.evaluate(batch)?)?;
+        Ok(times.iter().map(|time| time.unwrap_or(NEVER)).collect())
+    }
+
+    /// The time below which rows match nothing that comes after a watermark.
+    pub(super) fn bound_at(&self, Watermark(at): Watermark) -> Result<i64> {
+        if at == i64::MIN || at == i64::MAX {
+            return Ok(at);
+        }
+        let micros = DataType::Timestamp(TimeUnit::Microsecond, None);
+        let at = cast(&Int64Array::from(vec![at]), &micros)?;
+        let plain = match &self.watermark_type {
+            DataType::Timestamp(unit, _) => cast(&at, &DataType::Timestamp(*unit, None))?,
+            other => return Err(Error::Internal(format!("a watermark of the type {other}"))),
+        };
+        // A zone changes nothing about the number: the watermark is a point in time already.
+        let typed = cast(&cast(&plain, &DataType::Int64)?, &self.watermark_type)?;
+        let bound = as_i64(&self.bound.evaluate(&Batch::new(vec![typed], 1))?)?;
+        Ok(if bound.is_valid(0) { bound.value(0) } else { i64::MIN })
+    }
+
+    /// The watermark as a time: rows of later times are never late, whatever the bound is. None where the time is not
+    /// one of a clock.
+    pub(super) fn watermark_time(&self, Watermark(at): Watermark) -> Option<i64> {
+        match self.time.data_type() {
+            DataType::Timestamp(TimeUnit::Second, _) => Some(at.div_euclid(1_000_000)),
+            DataType::Timestamp(TimeUnit::Millisecond, _) | DataType::Date64 => {
+                Some(at.div_euclid(1_000))
+            }
+            DataType::Timestamp(TimeUnit::Microsecond, _) => Some(at),
+            DataType::Timestamp(TimeUnit::Nanosecond, _) => Some(at.saturating_mul(1_000)),
+            DataType::Date32 => Some(at.div_euclid(86_400_000_000)),
+            _ => None,
+        }
+    }
+}
+
+/// Timestamps, dates and integers as numbers of their unit.
+fn as_i64(values: &ArrayRef) -> Result<Int64Array> {
+    let narrow = match values.data_type() {
+        DataType::Date32 => cast(values, &DataType::Int32)?,
+        _ => values.clone(),
+    };
+    Ok(cast(&narrow, &DataType::Int64)?.as_primitive::<Int64Type>().clone())
+}
+
+/// The rows of a side by their time, and what has expired.
+#[derive(Debug)]
+pub(super) struct Expiring {
+    /// By time without its last `shift` bits.
+    buckets: BTreeMap<i64, Vec<RowId>>,
+    shift: u32,
+    /// Rows below it are to be forgotten.
+    pub(super) bound: i64,
+    /// Rows that come with a time below it are late.
+    pub(super) late_below: i64,
+}
+
+impl Default for Expiring {
+    fn default() -> Self {
+        Expiring { buckets: BTreeMap::new(), shift: 0, bound: i64::MIN, late_below: i64::MIN }
+    }
+}
+
+impl Expiring {
+    /// Event time has come to a watermark; whether rows may expire by it.
+    pub(super) fn advance(&mut self, expiry: &Expiry, watermark: Watermark) -> Result<bool> {
+        let bound = expiry.bound_at(watermark)?;
+        if bound <= self.bound {
+            return Ok(false);
+        }
+        self.bound = bound;
+        let late = expiry.watermark_time(watermark).map_or(bound, |time| time.min(bound));
+        self.late_below = self.late_below.max(late);
+        Ok(true)
+    }
+
+    /// Lists rows with their times.
+    pub(super) fn add(&mut self, ids: &[RowId], times: impl Iterator<Item = i64>) {
+        let mut last: Option<(i64, Vec<RowId>)> = None;
+        for (&id, time) in ids.iter().zip(times).filter(|&(_, time)| time != NEVER) {
+            let bucket = time >> self.shift;
+            match &mut last {
+                // Times mostly come in order.
+                Some((open, rows)) if *open == bucket => rows.push(id),
+                _ => {
+                    self.put(last.take());
+                    last = Some((bucket, vec![id]));
+                }
+            }
+        }
+        self.put(last);
+        while self.buckets.len() > BUCKETS_MAX {
+            self.widen();
+        }
+    }
+
+    fn put(&mut self, rows: Option<(i64, Vec<RowId>)>) {
+        if let Some((bucket, mut rows)) = rows {
+            self.buckets.entry(bucket).or_default().append(&mut rows);
+        }
+    }
+
+    fn widen(&mut self) {
+        self.shift += 4;
+        for (bucket, rows) in std::mem::take(&mut self.buckets) {
+            self.put(Some((bucket >> 4, rows)));
+        }
+    }
+
+    /// Takes the rows with a time below the bound off the list.
+    pub(super) fn take_expired(&mut self, state: &RowMultiset, slot: usize) -> Vec<RowId> {
+        let mut expired = Vec::new();
+        let last = self.bound >> self.shift;
+        while let Some(entry) = self.buckets.first_entry().filter(|entry| *entry.key() < last) {
+            expired.append(&mut entry.remove());
+        }
+        if let Some(rows) = self.buckets.get_mut(&last) {
+            let bound = self.bound;
+            rows.retain(|&id| {
+                let stays = state.number(id, slot) >= bound;
+                if !stays {
+                    expired.push(id);
+                }
+                stays
+            });
+            if rows.is_empty() {
+                self.buckets.remove(&last);
+            }
+        }
+        expired
+    }
+
+    /// Follows rows to their new ids.
+    pub(super) fn follow(&mut self, moved: &MovedRows) {
+        for rows in self.buckets.values_mut() {
+            *rows = rows.iter().filter_map(|&id| moved.new_id(id)).collect();
+        }
+    }
+
+    /// Lists all rows of a restored state.
+    pub(super) fn rebuild(&mut self, state: &RowMultiset, slot: usize) {
+        self.buckets.clear();
+        let mut ids = Vec::new();
+        state.scan(0, usize::MAX, &mut ids);
+        self.add(&ids, ids.iter().map(|&id| state.number(id, slot)));
+    }
+}

@@ -1,0 +1,234 @@
+//! Stream join: joins two inputs that both go on, each of which may withdraw rows.
+//!
+//! The rows of both sides are kept by key. A batch of either side is taken into the state of its side and matched with
+//! the rows of the other side as they are; what comes out turns the join of the inputs before the batch into that after
+//! it. A row whose matches matter (of outer, semi, anti and mark joins) is emitted anew when it gets its first match or
+//! loses its last one. All output of a batch leaves before the next one is taken, in pieces, so that nothing is held
+//! back at a barrier. A watermark lets rows be forgotten that can match nothing more (see `expiry`). The state is
+//! charged to a reservation and does not spill.
+
+mod expiry;
+mod listed;
+mod shape;
+mod spec;
+mod states;
+mod sweep;
+#[cfg(test)]
+mod tests;
+mod work;
+
+pub use self::spec::{
+    ExpirySpec, StreamJoinColumn, StreamJoinKind, StreamJoinSide, StreamJoinSpec,
+};
+
+use std::collections::VecDeque;
+
+use self::shape::Shape;
+use self::states::States;
+use self::sweep::Sweep;
+use self::work::{Work, own_alone};
+use super::prelude::*;
+use crate::batch::Coalescer;
+use crate::job::JobContext;
+
+/// The running operator.
+pub struct StreamJoin {
+    shape: Shape,
+    states: States,
+    batch_rows: usize,
+    input: Option<(usize, Batch)>,
+    work: Option<Work>,
+    /// Rows that are to leave the state, side by side.
+    sweeps: VecDeque<Sweep>,
+    /// Sides of which rows have expired.
+    due: [bool; 2],
+    /// Output of the batch in hand.
+    gathered: Coalescer,
+    ended: [bool; 2],
+    /// Whether the rows that are left at the end are being emitted.
+    closing: bool,
+}
+
+impl StreamJoin {
+    /// Compiles the join.
+    ///
+    /// # Errors
+    /// `Unsupported` for types that cannot be kept.
+    pub fn new(spec: &StreamJoinSpec, job: &JobContext) -> Result<Self> {
+        let shape = Shape::new(spec, job)?;
+        let states = States::new(&shape, &job.memory.reserve("StreamJoin"))?;
+        Ok(StreamJoin {
+            shape,
+            states,
+            batch_rows: job.options.batch_rows.max(1),
+            input: None,
+            work: None,
+            sweeps: VecDeque::new(),
+            due: [false; 2],
+            gathered: Coalescer::new(job.options.batch_rows),
+            ended: [false; 2],
+            closing: false,
+        })
+    }
+
+    /// Takes a batch into the state; what it emits is work to be done.
+    fn take_up(&mut self, side: usize, batch: Batch, cx: &OperatorContext<'_>) -> Result<()> {
+        let before = self.states.regime();
+        let mut arrived = self.states.arrive(&self.shape, side, batch)?;
+        OperatorMetrics::add(&cx.metrics.late_rows, arrived.late as u64);
+        if let Some(keyless) = arrived.keyless.take() {
+            let rows: Vec<u32> = (0..keyless.num_rows() as u32).collect();
+            let out = own_alone(&self.shape, side, &keyless, &rows, &vec![0; rows.len()])?;
+            self.gathered.keep(out);
+        }
+        let came = (side, arrived);
+        let work = Work::begin(&self.shape, &mut self.states, came, before, self.batch_rows)?;
+        self.work = Some(work);
+        Ok(())
+    }
+
+    /// The next output of what is to be done; none when everything is.
+    fn next_output(&mut self, cx: &OperatorContext<'_>) -> Result<Option<Batch>> {
+        if let Some((side, batch)) = self.input.take() {
+            self.take_up(side, batch, cx)?;
+        }
+        while let Some(work) = &mut self.work {
+            match work.next(&self.shape, &mut self.states, cx)? {
+                Some(batch) => {
+                    if let Some(ready) = self.gathered.push(batch)? {
+                        return Ok(Some(ready));
+                    }
+                }
+                None => {
+                    if let Some(work) = self.work.take() {
+                        work.finish(&mut self.states)?;
+                    }
+                }
+            }
+        }
+        for side in 0..2 {
+            if std::mem::take(&mut self.due[side]) {
+                self.sweeps.push_back(Sweep::of_expired(&self.shape, &mut self.states, side));
+            }
+        }
+        while let Some(sweep) = self.sweeps.front_mut() {
+            match sweep.next(&self.shape, &self.states, self.batch_rows)? {
+                Some(batch) => {
+                    if let Some(ready) = self.gathered.push(batch)? {
+                        return Ok(Some(ready));
+                    }
+                }
+                None => {
+                    if let Some(sweep) = self.sweeps.pop_front() {
+                        sweep.finish(&mut self.states)?;
+                    }
+                }
+            }
+        }
+        self.gathered.flush()
+    }
+}
+
+impl Operator for StreamJoin {
+    fn open(&mut self, _cx: &mut OperatorContext<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn push(
+        &mut self,
+        port: PortId,
+        element: StreamElement,
+        _cx: &mut OperatorContext<'_>,
+    ) -> Result<()> {
+        let side = usize::from(port.0);
+        match element {
+            StreamElement::Batch(batch) if side < 2 => self.input = Some((side, batch)),
+            StreamElement::End if side < 2 => self.ended[side] = true,
+            other => return Err(Error::Internal(format!("a stream join cannot take {other:?}"))),
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, cx: &mut OperatorContext<'_>) -> Result<Output> {
+        loop {
+            if let Some(batch) = self.next_output(cx)? {
+                return Ok(Output::Element(PortId(0), StreamElement::Batch(batch)));
+            }
+            match self.ended {
+                [false, false] => return Ok(Output::NeedInput(PortSet::Any)),
+                [true, false] => return Ok(Output::NeedInput(PortSet::Only(PortId(1)))),
+                [false, true] => return Ok(Output::NeedInput(PortSet::Only(PortId(0)))),
+                [true, true] if self.closing || !self.shape.deferred => {
+                    return Ok(Output::Finished);
+                }
+                [true, true] => {
+                    self.closing = true;
+                    self.sweeps.extend((0..2).map(|side| Sweep::of_all(&self.states, side)));
+                }
+            }
+        }
+    }
+
+    fn on_watermark(&mut self, watermark: Watermark, _cx: &mut OperatorContext<'_>) -> Result<()> {
+        let due = self.states.advance(&self.shape, watermark)?;
+        self.due = [self.due[0] || due[0], self.due[1] || due[1]];
+        Ok(())
+    }
+
+    fn on_timer(
+        &mut self,
+        _domain: TimeDomain,
+        _time_us: i64,
+        _cx: &mut OperatorContext<'_>,
+    ) -> Result<()> {
+        Ok(())
+    }
+
+    fn on_barrier(&mut self, _id: CheckpointId, _cx: &mut OperatorContext<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn on_superstep(&mut self, _superstep: Superstep, _cx: &mut OperatorContext<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn revoke(&mut self, _bytes: usize, _cx: &mut OperatorContext<'_>) -> Result<usize> {
+        Ok(0)
+    }
+
+    /// The rows of both sides; there is no work in hand when input is needed. What a watermark made due is found again
+    /// by its bound.
+    fn snapshot(
+        &mut self,
+        _id: CheckpointId,
+        _cx: &mut OperatorContext<'_>,
+    ) -> Result<StateSnapshot> {
+        let mut bytes = vec![u8::from(self.ended[0]), u8::from(self.ended[1])];
+        self.states.write_to(&mut bytes);
+        Ok(StateSnapshot { bytes })
+    }
+
+    fn restore(&mut self, snapshot: StateSnapshot, _cx: &mut OperatorContext<'_>) -> Result<()> {
+        let mut bytes = snapshot.bytes.as_slice();
+        self.ended = crate::rows::take_array::<2>(&mut bytes)?.map(|ended| ended != 0);
+        self.states.read_from(&self.shape, &mut bytes)?;
+        self.due = [true; 2];
+        Ok(())
+    }
+
+    fn checkpoint_complete(&mut self, _id: CheckpointId) -> Result<()> {
+        Ok(())
+    }
+
+    fn checkpoint_aborted(&mut self, _id: CheckpointId) -> Result<()> {
+        Ok(())
+    }
+
+    fn close(&mut self, _cx: &mut OperatorContext<'_>) -> Result<()> {
+        self.states.clear();
+        self.gathered.clear();
+        self.sweeps.clear();
+        (self.input, self.work) = (None, None);
+        Ok(())
+    }
+}

@@ -1,0 +1,87 @@
+//! What a join of two streams is, as lowering writes it.
+
+use arrow_schema::DataType;
+use serde::{Deserialize, Serialize};
+
+use crate::expr::Expr;
+
+/// A join of two inputs that both go on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StreamJoinSpec {
+    /// What it emits.
+    pub kind: StreamJoinKind,
+    /// The input of port 0.
+    pub left: StreamJoinSide,
+    /// The input of port 1.
+    pub right: StreamJoinSide,
+    /// Whether NULL keys equal each other.
+    pub null_equal: bool,
+    /// NOT IN: of an anti join with one key, whose rows come out if the other side is empty, or if their key is not
+    /// NULL, no key of the other side is NULL and none equals it.
+    pub null_aware: bool,
+    /// What pairs with equal keys must satisfy besides, over the left side's columns, then the right side's.
+    pub filter: Option<Expr>,
+    /// The output's columns.
+    pub output: Vec<StreamJoinColumn>,
+}
+
+/// One input of the join.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StreamJoinSide {
+    /// Types of its columns.
+    pub types: Vec<DataType>,
+    /// The keys, as many as the other side has and of the same types; without any every pair is a candidate.
+    pub keys: Vec<Expr>,
+    /// Whether rows may be withdrawn.
+    pub withdrawn: bool,
+    /// When its rows can be forgotten.
+    pub expiry: Option<ExpirySpec>,
+}
+
+/// When rows of a side can match nothing more.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ExpirySpec {
+    /// A timestamp, date or integer over the side's columns.
+    pub time: Expr,
+    /// Over the watermark as the only column: rows with a time below it match no row of the other side that is still to
+    /// come. It has the type of the time.
+    pub bound: Expr,
+    /// The type of the watermark there: a timestamp.
+    pub watermark_type: DataType,
+}
+
+/// What a join of two streams emits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum StreamJoinKind {
+    /// Pairs that match.
+    Inner,
+    /// The same, and left rows without a match beside NULLs.
+    Left,
+    /// The same for right rows.
+    Right,
+    /// The same for rows of both sides.
+    Full,
+    /// Left rows with a match.
+    LeftSemi,
+    /// Left rows without one.
+    LeftAnti,
+    /// All left rows, and whether they have a match.
+    LeftMark,
+    /// Right rows with a match.
+    RightSemi,
+    /// Right rows without one.
+    RightAnti,
+    /// All right rows, and whether they have a match.
+    RightMark,
+}
+
+/// An output column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum StreamJoinColumn {
+    /// A column of the left side.
+    Left(usize),
+    /// A column of the right side.
+    Right(usize),
+    /// The mark of the Mark kinds, a boolean that is never NULL.
+    Mark,
+}
