@@ -4,6 +4,7 @@
 //! producer subtask has a [`partition::ResultPartition`] for each out edge that decides the consumer. A full
 //! queue makes the producer wait, never block.
 
+pub mod buffer;
 pub mod gate;
 pub mod partition;
 pub mod partitioner;

@@ -3,7 +3,8 @@
 use arrow::array::{ArrayRef, UInt32Array};
 use arrow::compute::take;
 
-use crate::batch::{Batch, Coalescer};
+use super::buffer::OutputBuffer;
+use crate::batch::Batch;
 use crate::error::Result;
 use crate::expr::CompiledExpr;
 use crate::rows::{Selected, hash_columns};
@@ -15,15 +16,17 @@ const PARTITION_SEED: u64 = 0x5eed_7ab1_e0f5_17e5;
 /// Decides the consumer of each row, and gathers rows for each until they make a batch.
 pub struct HashPartitioner {
     keys: Vec<CompiledExpr>,
-    gathered: Vec<Coalescer>,
+    gathered: Vec<OutputBuffer>,
+    /// The rows of each consumer in the batch at hand.
+    rows: Vec<Vec<u32>>,
     hashes: Vec<u64>,
 }
 
 impl HashPartitioner {
     /// Rows go to one of `consumers` by the hash of `keys`.
     pub fn new(keys: Vec<CompiledExpr>, consumers: usize, batch_rows: usize) -> Self {
-        let gathered = (0..consumers).map(|_| Coalescer::new(batch_rows)).collect();
-        HashPartitioner { keys, gathered, hashes: Vec::new() }
+        let gathered = (0..consumers).map(|_| OutputBuffer::new(batch_rows)).collect();
+        HashPartitioner { keys, gathered, rows: vec![Vec::new(); consumers], hashes: Vec::new() }
     }
 
     /// Splits a batch; `ready` is called with what is worth sending.
@@ -31,24 +34,26 @@ impl HashPartitioner {
         let batch = batch.compact()?;
         let consumers = self.gathered.len();
         if consumers == 1 {
-            ready(0, batch);
+            if let Some(full) = self.gathered[0].push(batch)? {
+                ready(0, full);
+            }
             return Ok(());
         }
         let keys: Vec<ArrayRef> =
             self.keys.iter().map(|k| k.evaluate(&batch)).collect::<Result<_>>()?;
         self.hashes.clear();
         hash_columns(&keys, Selected::All(batch.num_rows()), PARTITION_SEED, &mut self.hashes)?;
-        let mut rows: Vec<Vec<u32>> = vec![Vec::new(); consumers];
         for (row, hash) in self.hashes.iter().enumerate() {
             // The multiplication takes the high bits of the hash to a consumer without a division.
             let consumer = ((u128::from(*hash) * consumers as u128) >> 64) as usize;
-            rows[consumer].push(row as u32);
+            self.rows[consumer].push(row as u32);
         }
-        for (consumer, rows) in rows.into_iter().enumerate() {
+        for (consumer, rows) in self.rows.iter_mut().enumerate() {
             if rows.is_empty() {
                 continue;
             }
-            let part = select(&batch, rows)?;
+            let room = rows.len();
+            let part = select(&batch, std::mem::replace(rows, Vec::with_capacity(room)))?;
             if let Some(full) = self.gathered[consumer].push(part)? {
                 ready(consumer, full);
             }
@@ -58,7 +63,7 @@ impl HashPartitioner {
 
     /// Whether rows wait for others to make a batch with.
     pub fn holds_rows(&self) -> bool {
-        self.gathered.iter().any(|gathered| !gathered.pending().is_empty())
+        self.gathered.iter().any(OutputBuffer::holds_rows)
     }
 
     /// Hands out what is gathered.
