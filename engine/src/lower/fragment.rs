@@ -108,6 +108,7 @@ impl Lowering<'_> {
             name: format!("{name}: {}", operators.join(" → ")),
             parallelism: fragment.parallelism,
             chain: fragment.chain,
+            buffer_timeout: None,
         });
         for edge in fragment.edges {
             let OpenEdge { source, port, ship, mode, role } = edge;

@@ -26,19 +26,19 @@ pub(super) fn schema(rows: &Schema) -> SchemaRef {
 }
 
 /// How the changes of a plan's result are told.
-pub(super) struct Changes {
+pub(crate) struct Changes {
     /// The positions of columns that tell its rows apart, if there are any.
     key: Option<Vec<usize>>,
 }
 
 impl Changes {
     /// Of a plan whose result changes.
-    pub(super) fn of(plan: &PhysicalPlan) -> Self {
+    pub(crate) fn of(plan: &PhysicalPlan) -> Self {
         Changes { key: plan.key.clone() }
     }
 
     /// A batch of changes as rows of `schema`, which [`schema`] made.
-    pub(super) fn record_batch(&self, batch: Batch, schema: &SchemaRef) -> Result<RecordBatch> {
+    pub(crate) fn record_batch(&self, batch: Batch, schema: &SchemaRef) -> Result<RecordBatch> {
         let batch = batch.compact()?;
         let ops: ArrayRef = Arc::new(StringArray::from(self.ops(&batch)?));
         let columns = std::iter::once(ops).chain(batch.columns().iter().cloned()).collect();

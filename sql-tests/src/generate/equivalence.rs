@@ -158,7 +158,7 @@ const BATCH_SIZES: [&str; 4] = ["1", "7", "1024", "8192"];
 const EXCHANGE_MODES: [&str; 3] = ["pipelined", "blocking", "automatic"];
 
 /// The settings at a place of the matrix. Places in a row go through all numbers of threads, batch sizes and exchange
-/// modes, and switch off each strategy in turn; others are off besides by chance.
+/// modes, run as batches and as streams, and switch off each strategy in turn; others are off besides by chance.
 fn draw(place: usize, switches: &[String], random: &mut Random) -> Settings {
     let mode = EXCHANGE_MODES[place % EXCHANGE_MODES.len()];
     let batch = BATCH_SIZES[(place + place / THREADS_MAX) % BATCH_SIZES.len()];
@@ -167,6 +167,9 @@ fn draw(place: usize, switches: &[String], random: &mut Random) -> Settings {
         ("batch_size".to_string(), batch.to_string()),
         ("execution.exchange_mode".to_string(), mode.to_string()),
     ];
+    if place % 2 == 1 {
+        settings.push(("execution.runtime_mode".to_string(), "streaming".to_string()));
+    }
     let turn = place % switches.len().max(1);
     let chance = *random.pick(&[0, 0, 20, 50]);
     let off = switches.iter().enumerate().filter(|(at, _)| *at == turn || random.chance(chance));
