@@ -26,4 +26,4 @@ pub use input::{HintedStrategy, JoinHint, OptimizerInput, SharedInput, StreamInp
 pub use options::{ExchangePolicy, OptimizerOptions, ResultUse, StrategySwitches};
 pub use physical::{PhysicalNode, PhysicalPlan};
 pub use statistics::{ColumnStatistics, MeasuredShare, StatisticsProvider, TableStatistics};
-pub use streaming::{Closing, Emission, Expiry};
+pub use streaming::{Closing, Emission, Expiry, Slices};

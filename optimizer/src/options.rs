@@ -78,6 +78,8 @@ pub struct StrategySwitches {
     pub sort_aggregate: bool,
     /// Aggregation in a partial and a final phase.
     pub two_phase_aggregate: bool,
+    /// Windows that overlap put together from slices.
+    pub sliced_windows: bool,
     /// Keeping only the first rows instead of sorting all.
     pub top_n: bool,
     /// Filters passed from builds to scans.
@@ -98,6 +100,7 @@ impl Default for StrategySwitches {
             hash_aggregate: true,
             sort_aggregate: true,
             two_phase_aggregate: true,
+            sliced_windows: true,
             top_n: true,
             runtime_filters: true,
             late_keys: true,
@@ -108,7 +111,7 @@ impl Default for StrategySwitches {
 
 impl StrategySwitches {
     /// The switches' names, as the setting `optimizer.<name>` spells them.
-    pub const NAMES: [&'static str; 11] = [
+    pub const NAMES: [&'static str; 12] = [
         "hash_join",
         "sort_merge_join",
         "nested_loop_join",
@@ -116,6 +119,7 @@ impl StrategySwitches {
         "hash_aggregate",
         "sort_aggregate",
         "two_phase_aggregate",
+        "sliced_windows",
         "top_n",
         "runtime_filters",
         "late_keys",
@@ -132,6 +136,7 @@ impl StrategySwitches {
             "hash_aggregate" => &mut self.hash_aggregate,
             "sort_aggregate" => &mut self.sort_aggregate,
             "two_phase_aggregate" => &mut self.two_phase_aggregate,
+            "sliced_windows" => &mut self.sliced_windows,
             "top_n" => &mut self.top_n,
             "runtime_filters" => &mut self.runtime_filters,
             "late_keys" => &mut self.late_keys,

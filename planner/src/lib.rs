@@ -39,4 +39,4 @@ pub use statement::{
     DescribeTarget, DropKind, ExplainFormat, Insert, MetadataColumn, Modification, Modify,
     QueryPlan, RelationHint, SharedId, SharedPlan, ShowKind, Statement, Watermark,
 };
-pub use windows::{first_of_list, opened_lists};
+pub use windows::{WindowSlices, first_of_list, opened_lists, row_number, shifted_time, slices_of};

@@ -11,6 +11,7 @@ use thalweg_runtime::graph;
 use thalweg_runtime::operators::OperatorSpec;
 use thalweg_runtime::operators::hash_aggregate::{
     self, AggregateSpec, ClosingSpec, GroupingSetsSpec, HashAggregateSpec, LateKeysSpec,
+    SlicesSpec,
 };
 use thalweg_runtime::operators::project::ProjectSpec;
 use thalweg_runtime::operators::sort_aggregate::SortAggregateSpec;
@@ -224,6 +225,12 @@ impl Lowering<'_> {
             key: key.ok_or_else(|| Error::Internal("a closing key that is no key".into()))?,
             bound: scope.lower(&closing.bound)?,
             watermark_type: self.columns.get(closing.watermark).data_type.clone(),
+            slices: closing.slices.map(|slices| SlicesSpec {
+                count: slices.count,
+                step: slices.step,
+                length: slices.length,
+                origin: slices.origin,
+            }),
         })
     }
 }

@@ -136,7 +136,13 @@ impl<'a> Names<'a> {
                     Emission::Changes => ", results change".to_owned(),
                     Emission::Closed(closing) => {
                         let key = self.column(closing.key);
-                        format!(", groups leave when the watermark passes {key}")
+                        match closing.slices {
+                            None => format!(", groups leave when the watermark passes {key}"),
+                            Some(slices) => format!(
+                                ", windows of {} slices from {key} leave when the watermark passes them",
+                                slices.count
+                            ),
+                        }
                     }
                 };
                 self.aggregate(*phase, group_by, aggregates) + &self.fetched(late_keys) + &leaves

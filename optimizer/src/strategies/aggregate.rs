@@ -61,7 +61,7 @@ impl Search<'_> {
             return InterestingProperties::default();
         }
         let mut below = interesting.map(|id| keys.contains(&id).then_some(id));
-        below.want_partitioning(column_set(keys.iter().copied()));
+        below.want_partitioning(column_set(spread_keys(spec).map(|(_, key)| key)));
         below.want_grouping(column_set(keys.iter().copied()));
         below
     }
@@ -126,15 +126,13 @@ impl Search<'_> {
         }
         let sets = aggregation.spec.grouping_sets.is_some();
         let canonical = column_set(
-            aggregation.keys.iter().map(|&key| aggregation.input.classes.canonical(key)),
+            spread_keys(aggregation.spec).map(|(_, key)| aggregation.input.classes.canonical(key)),
         );
+        let spread = spread_keys(aggregation.spec).next().is_some();
         let colocated = RequestedPartitioning::Keys(canonical);
-        if !sets
-            && !aggregation.keys.is_empty()
-            && candidate.node.provided.meets_partitioning(&colocated)
-        {
+        if !sets && spread && candidate.node.provided.meets_partitioning(&colocated) {
             self.aggregate_input(aggregation, self.forward(candidate), single, into);
-        } else if sets || aggregation.keys.is_empty() {
+        } else if sets || !spread {
             if !aggregation.splittable() || !self.options.strategies.two_phase_aggregate {
                 self.aggregate_input(aggregation, self.gather(candidate), single, into);
             }
@@ -160,7 +158,7 @@ impl Search<'_> {
         let spec = aggregation.spec;
         let set_id = spec.grouping_sets.iter().map(|sets| sets.id_column);
         let all: Vec<ColumnId> =
-            spec.group_by.iter().map(|(output, _)| *output).chain(set_id).collect();
+            spread_keys(spec).map(|(output, _)| output).chain(set_id).collect();
         let mut choices = vec![all.clone()];
         if spec.grouping_sets.is_none() {
             for wanted in &interesting.partitionings {
@@ -175,6 +173,16 @@ impl Search<'_> {
         }
         choices
     }
+}
+
+/// The keys by which rows of a group may be sent to each other, as output and input columns: all but that of slices, as
+/// windows need several of them.
+fn spread_keys(spec: &AggregateSpec) -> impl Iterator<Item = (ColumnId, ColumnId)> {
+    let sliced = match &spec.emission {
+        Emission::Closed(closing) if closing.slices.is_some() => Some(closing.key),
+        Emission::Closed(_) | Emission::AtEnd | Emission::Changes => None,
+    };
+    spec.group_by.iter().copied().filter(move |(output, _)| Some(*output) != sliced)
 }
 
 impl Aggregation<'_> {

@@ -36,6 +36,22 @@ pub struct Closing {
     pub bound: Expr,
     /// The column that stands for the watermark in the bound: the event-time column of a table.
     pub watermark: ColumnId,
+    /// Where values of the key are starts of slices of windows: how windows lie over them. Results are those of windows,
+    /// whose starts are then the values of the output column.
+    pub slices: Option<Slices>,
+}
+
+/// How windows that overlap lie over slices of time; lengths are in units of the type of the times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slices {
+    /// Slices in a window.
+    pub count: u32,
+    /// Slices from the start of a window to that of the next.
+    pub step: u32,
+    /// How long a slice is.
+    pub length: i64,
+    /// Where a slice begins that a window begins with.
+    pub origin: i64,
 }
 
 /// When the results of groups leave.

@@ -10,6 +10,7 @@ mod bounds;
 mod expiries;
 mod flow;
 mod ranks;
+mod slices;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -20,7 +21,7 @@ use datafusion_expr::Expr;
 use thalweg_planner::opened_lists;
 
 use self::bounds::Bounds;
-pub use self::flow::{Closing, Emission, Expiry};
+pub use self::flow::{Closing, Emission, Expiry, Slices};
 pub(crate) use self::flow::{Flow, join_withdraws};
 use crate::error::{OptimizerError, Result};
 use crate::input::StreamOf;
@@ -228,7 +229,11 @@ impl Walk<'_> {
                 let changes = spec.emission == Emission::Changes;
                 let spec = spec.clone();
                 self.keep_implied(&spec);
-                Flow { changes, ..input }
+                let flow = Flow { changes, ..input };
+                if self.options.strategies.sliced_windows && !input.changes {
+                    slices::put_together(rel, flow, &self.bounds, self.columns);
+                }
+                flow
             }
             RelOp::Join(_) => self.join(rel, in_join),
             RelOp::Filter { conjuncts } => {
@@ -405,7 +410,7 @@ impl Walk<'_> {
         let bounded = spec.group_by.iter().filter_map(|(output, key)| {
             let bound = self.bounds.of(*key)?.clone();
             let watermark = *ColumnId::referenced(&bound).iter().next()?;
-            Some(Closing { key: *output, bound, watermark })
+            Some(Closing { key: *output, bound, watermark, slices: None })
         });
         bounded.max_by_key(|closing| (opened_lists(&closing.bound), Reverse(size(&closing.bound))))
     }

@@ -46,7 +46,7 @@ impl TimeFunction {
         TimeFunction::SessionEdge,
     ];
 
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             TimeFunction::Floor => "window_floor",
             TimeFunction::Shift => "window_shift",

@@ -15,6 +15,7 @@ mod input;
 mod lengths;
 mod session;
 mod tumble;
+mod slices;
 mod zones;
 
 use std::collections::HashSet;
@@ -31,6 +32,8 @@ pub(crate) use functions::functions;
 
 /// The window function that numbers the rows of a partition.
 pub use datafusion_functions_window::row_number::row_number_udwf as row_number;
+pub(crate) use input::{END, START, TIME};
+pub use slices::{WindowSlices, shifted_time, slices_of};
 
 /// The name by which `PARTITION BY` after a table is given to the binder; no user can mean it unquoted.
 pub(crate) const PARTITION_BY: &str = "partition by";

@@ -5,7 +5,7 @@
 //! merges pages into it. Rows of several grouping sets
 //! go through one table with the set's id as a key, or one for each level (see `levels`). At a
 //! superstep the results so far are emitted and the tables begin anew. A watermark lets the groups leave that are
-//! complete by it, where a key tells (see `panes`). Where changes are wanted, they leave after each batch (see
+//! complete by it, where a key tells (see `panes`), or a key and those before it (see `slices`). Where changes are wanted, they leave after each batch (see
 //! `changes`), and a watermark or barrier finds nothing held back. All rows are held through one revocable reservation;
 //! only the partial phase can give memory back, by sending early. Rows that are withdrawn are taken where the
 //! specification says so, in the single phase, and refused elsewhere.
@@ -25,6 +25,9 @@ mod table;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
+mod slices;
+#[cfg(test)]
+mod slices_tests;
 mod type_tests;
 
 use std::ops::Range;
@@ -40,13 +43,15 @@ pub use self::late_keys::LateKeysSpec;
 use self::levels::Levels;
 use self::outgoing::PARTITIONS;
 pub use self::panes::ClosingSpec;
-use self::panes::Panes;
+use self::panes::{ClosingBound, Panes};
 use self::partial::Partial;
 pub(super) use self::shape::Shape;
 use self::table::AggregateTable;
 use super::prelude::*;
 use super::sort_key_spec::inserts_only;
 pub use crate::aggregates::AggregateSpec;
+use self::slices::Slices;
+pub use self::slices::SlicesSpec;
 use crate::batch::BATCH_BYTES_MAX;
 use crate::element::RowKind;
 use crate::expr::Expr;
@@ -138,6 +143,8 @@ pub struct HashAggregate {
     emits_changes: bool,
     input: Option<StreamElement>,
     state: State,
+    /// Likewise, where groups close that share rows.
+    slices: Option<Slices>,
     /// Input or a superstep came since the last results.
     dirty: bool,
     /// The partial phase was asked to send what it has.
@@ -173,10 +180,20 @@ impl HashAggregate {
             shape: Shape::new(spec, job)?,
             late: LateKeys::new(spec, job)?,
             reservation: None,
+        let (mut panes, mut slices) = (None, None);
+        if let Some(closing) = spec.emission.closing() {
+            let bound = ClosingBound::new(closing, job)?;
+            match closing.slices {
+                None => panes = Some(Panes::new(closing, bound)),
+                Some(_) => slices = Some(Slices::new(spec, closing, bound, job)?),
+            }
+        }
+        let tables = slices::of_tables(spec);
             partial: None,
             tables: Vec::new(),
             levels: None,
-            panes: spec.emission.closing().map(|closing| Panes::new(closing, job)).transpose()?,
+            panes,
+            slices,
             changes: None,
             emits_changes,
             input: None,
@@ -252,6 +269,12 @@ impl HashAggregate {
             let table = match &self.levels {
                 Some(levels) if !levels.takes_rows(set) => continue,
                 Some(_) => set,
+        if let Some(slices) = &mut self.slices {
+            let reservation = self.reservation.as_ref().expect("open makes it before any input");
+            let late = slices.update(&self.shape, reservation, &batch, &keys, &arguments)?;
+            OperatorMetrics::add(&cx.metrics.late_rows, late as u64);
+            return Ok(());
+        }
                 None => 0,
             };
             let keys = self.shape.keys_in(set, &keys, rows)?;
@@ -277,6 +300,8 @@ impl HashAggregate {
         }
         self.derive_levels()?;
         let mut hashes = Vec::new();
+        } else if let Some(slices) = &mut self.slices {
+            slices.end();
         for (set, keys) in self.shape.groups_of_no_rows()? {
             hash_columns(&keys, Selected::All(1), HASH_SEED, &mut hashes)?;
             let partition = partition_of(hashes[0], PARTITIONS);
@@ -312,7 +337,14 @@ impl HashAggregate {
     /// The next results; `None` when there are no more.
     fn next_results(&mut self, cx: &OperatorContext<'_>) -> Result<Option<Batch>> {
         let State::Emitting { table, next, ended } = &mut self.state else { return Ok(None) };
-        while *table < self.tables.len() {
+        loop {
+            if *table == self.tables.len() {
+                let Some(slices) = &mut self.slices else { break };
+                let reservation = self.reservation.as_ref().expect("open makes it before results");
+                let Some(window) = slices.next_window(&self.shape, reservation)? else { break };
+                self.tables = vec![Some(window)];
+                (*table, *next) = (0, 0);
+            }
             let Some(current) = &mut self.tables[*table] else {
                 *table += 1;
                 continue;
@@ -320,17 +352,20 @@ impl HashAggregate {
             if *next < current.len() {
                 let rows = result_rows(current, cx.job.options.batch_rows, *next);
                 *next = rows.end as usize;
-                let (columns, count) = current.results(rows)?;
+                let (mut columns, count) = current.results(rows)?;
                 if count > 0 {
                     return Ok(Some(Batch::new(columns, count)));
                 }
                 continue;
             }
             // The memory goes as soon as the results are out.
+                    if let Some(slices) = &self.slices {
+                        slices.add_key(&mut columns, count)?;
+                    }
             self.tables[*table] = None;
             (*table, *next) = (*table + 1, 0);
         }
-        if self.panes.is_some() {
+        if self.panes.is_some() || self.slices.is_some() {
             self.tables.clear();
         }
         self.dirty = false;
@@ -416,7 +451,7 @@ impl Operator for HashAggregate {
         }
         if self.state == State::Ended {
             // The results that left last may have been of closed panes alone.
-            if self.dirty || self.panes.is_some() {
+            if self.dirty || self.panes.is_some() || self.slices.is_some() {
                 self.begin_results(cx, true)?;
             } else {
                 self.state = State::Done;
@@ -441,6 +476,12 @@ impl Operator for HashAggregate {
         let closed = panes.close(watermark)?;
         if closed.is_empty() {
             return Ok(());
+        }
+        if let Some(slices) = &mut self.slices
+            && slices.close(watermark)?
+        {
+            self.tables.clear();
+            self.state = State::Emitting { table: 0, next: 0, ended: false };
         }
         self.tables = closed.into_iter().map(Some).collect();
         self.tables.iter_mut().flatten().for_each(AggregateTable::finish);
@@ -471,6 +512,9 @@ impl Operator for HashAggregate {
 
     fn revoke(&mut self, _bytes: usize, _cx: &mut OperatorContext<'_>) -> Result<usize> {
         // The partial phase sends what it has at its next step; the others cannot give anything back.
+        if self.slices.is_some() {
+            return Err(Error::Unsupported("windows of slices inside an iteration".into()));
+        }
         self.flush = self.partial.is_some();
         if let (None, Some(reservation)) = (&self.partial, &self.reservation) {
             reservation.dismiss_revoke();
@@ -496,6 +540,10 @@ impl Operator for HashAggregate {
             return Ok(StateSnapshot { bytes });
         }
         for (partition, table) in self.tables.iter_mut().enumerate() {
+        if let Some(slices) = &mut self.slices {
+            slices.write_to(&mut bytes)?;
+            return Ok(StateSnapshot { bytes });
+        }
             if let Some(table) = table {
                 bytes.extend_from_slice(&(partition as u32).to_le_bytes());
                 table.write_to(&mut bytes)?;
@@ -518,6 +566,10 @@ impl Operator for HashAggregate {
             return panes.read_from(&self.shape, reservation, &mut bytes);
         }
         while !bytes.is_empty() {
+        if let Some(slices) = &mut self.slices {
+            let reservation = self.reservation.as_ref().expect("open makes it before a restore");
+            return slices.read_from(&self.shape, reservation, &mut bytes);
+        }
             let partition = u32::from_le_bytes(take_array(&mut bytes)?) as usize;
             if partition >= self.tables.len() {
                 return Err(Error::Internal("a snapshot of another aggregate".into()));
@@ -545,4 +597,5 @@ impl Operator for HashAggregate {
         self.reservation = None;
         Ok(())
     }
+        self.slices = None;
 }

@@ -15,6 +15,7 @@ use arrow_schema::{DataType, TimeUnit};
 use serde::{Deserialize, Serialize};
 
 use super::shape::Shape;
+use super::slices::SlicesSpec;
 use super::table::AggregateTable;
 use crate::batch::Batch;
 use crate::element::Watermark;
@@ -36,13 +37,20 @@ pub struct ClosingSpec {
     pub bound: Expr,
     /// The type of the watermark there: a timestamp.
     pub watermark_type: DataType,
+    /// Whether values of the key are slices of windows, and of which.
+    pub slices: Option<SlicesSpec>,
+}
+
+/// What no later value of a key is below, at watermarks.
+pub(super) struct ClosingBound {
+    bound: CompiledExpr,
+    watermark_type: DataType,
 }
 
 /// See the module.
 pub(super) struct Panes {
     key: usize,
-    bound: CompiledExpr,
-    watermark_type: DataType,
+    bound: ClosingBound,
     open: BTreeMap<Option<i64>, AggregateTable>,
     /// Panes below it have left.
     closed_below: i64,
@@ -50,15 +58,8 @@ pub(super) struct Panes {
 
 impl Panes {
     /// No pane yet.
-    pub(super) fn new(spec: &ClosingSpec, job: &JobContext) -> Result<Self> {
-        let schema = positional_schema(std::slice::from_ref(&spec.watermark_type));
-        Ok(Panes {
-            key: spec.key,
-            bound: compile(&spec.bound, &schema, &job.functions)?,
-            watermark_type: spec.watermark_type.clone(),
-            open: BTreeMap::new(),
-            closed_below: i64::MIN,
-        })
+    pub(super) fn new(spec: &ClosingSpec, bound: ClosingBound) -> Self {
+        Panes { key: spec.key, bound, open: BTreeMap::new(), closed_below: i64::MIN }
     }
 
     /// Takes rows in, and then those out that `deletes` tells: one column for each key, and the arguments. Gives the
@@ -99,7 +100,7 @@ impl Panes {
 
     /// The panes that are complete at a watermark, in the order of their keys.
     pub(super) fn close(&mut self, Watermark(at): Watermark) -> Result<Vec<AggregateTable>> {
-        let bound = self.bound_at(at)?;
+        let bound = self.bound.at(at)?;
         if bound <= self.closed_below {
             return Ok(Vec::new());
         }
@@ -112,19 +113,6 @@ impl Panes {
     /// All panes, as the input has ended.
     pub(super) fn close_all(&mut self) -> Vec<AggregateTable> {
         std::mem::take(&mut self.open).into_values().collect()
-    }
-
-    fn bound_at(&self, at: i64) -> Result<i64> {
-        let micros = DataType::Timestamp(TimeUnit::Microsecond, None);
-        let at = cast(&Int64Array::from(vec![at]), &micros)?;
-        let plain = match &self.watermark_type {
-            DataType::Timestamp(unit, _) => cast(&at, &DataType::Timestamp(*unit, None))?,
-            other => return Err(Error::Internal(format!("a watermark of the type {other}"))),
-        };
-        // A zone changes nothing about the number: the watermark is a point in time already.
-        let typed = cast(&cast(&plain, &DataType::Int64)?, &self.watermark_type)?;
-        let bound = as_i64(&self.bound.evaluate(&Batch::new(vec![typed], 1))?)?;
-        Ok(if bound.is_valid(0) { bound.value(0) } else { i64::MIN })
     }
 
     /// Appends the panes to a snapshot.
@@ -157,20 +145,48 @@ impl Panes {
     }
 }
 
-/// The rows of one pane in a batch.
-struct Part {
-    pane: Option<i64>,
-    rows: Rows,
+impl ClosingBound {
+    /// Compiles the expression.
+    pub(super) fn new(spec: &ClosingSpec, job: &JobContext) -> Result<Self> {
+        let schema = positional_schema(std::slice::from_ref(&spec.watermark_type));
+        Ok(ClosingBound {
+            bound: compile(&spec.bound, &schema, &job.functions)?,
+            watermark_type: spec.watermark_type.clone(),
+        })
+    }
+
+    /// The bound at a watermark.
+    pub(super) fn at(&self, at: i64) -> Result<i64> {
+        let micros = DataType::Timestamp(TimeUnit::Microsecond, None);
+        let at = cast(&Int64Array::from(vec![at]), &micros)?;
+        let plain = match &self.watermark_type {
+            DataType::Timestamp(unit, _) => cast(&at, &DataType::Timestamp(*unit, None))?,
+            other => return Err(Error::Internal(format!("a watermark of the type {other}"))),
+        };
+        // A zone changes nothing about the number: the watermark is a point in time already.
+        let typed = cast(&cast(&plain, &DataType::Int64)?, &self.watermark_type)?;
+        let bound = as_i64(&self.bound.evaluate(&Batch::new(vec![typed], 1))?)?;
+        Ok(if bound.is_valid(0) { bound.value(0) } else { i64::MIN })
+    }
 }
 
-enum Rows {
+/// The rows of one pane in a batch.
+pub(super) struct Part {
+    /// The value of the closing key.
+    pub(super) pane: Option<i64>,
+    pub(super) rows: Rows,
+}
+
+/// Some rows of a batch.
+pub(super) enum Rows {
     All,
     Slice { start: usize, len: usize },
     Some(UInt32Array),
 }
 
 impl Rows {
-    fn len(&self, all: usize) -> usize {
+    /// How many they are, of a batch of `all` rows.
+    pub(super) fn len(&self, all: usize) -> usize {
         match self {
             Rows::All => all,
             Rows::Slice { len, .. } => *len,
@@ -178,7 +194,8 @@ impl Rows {
         }
     }
 
-    fn of(&self, columns: &[ArrayRef]) -> Result<Vec<ArrayRef>> {
+    /// These rows of columns of the batch.
+    pub(super) fn of(&self, columns: &[ArrayRef]) -> Result<Vec<ArrayRef>> {
         columns
             .iter()
             .map(|column| {
@@ -193,7 +210,7 @@ impl Rows {
 }
 
 /// The rows of a batch by pane. Times mostly come in order, so that a pane's rows are one slice.
-fn parts(closing: &Int64Array) -> Vec<Part> {
+pub(super) fn parts(closing: &Int64Array) -> Vec<Part> {
     let pane = |row: usize| closing.is_valid(row).then(|| closing.value(row));
     let rows = closing.len();
     let mut runs: Vec<(Option<i64>, usize)> = Vec::new();
@@ -224,7 +241,7 @@ fn parts(closing: &Int64Array) -> Vec<Part> {
 }
 
 /// Values of an ordered type as numbers in the same order.
-fn as_i64(array: &ArrayRef) -> Result<Int64Array> {
+pub(super) fn as_i64(array: &ArrayRef) -> Result<Int64Array> {
     let array = match array.data_type() {
         // Days have 32 bits, and no cast to 64.
         DataType::Date32 => &cast(array, &DataType::Int32)?,

@@ -271,6 +271,34 @@ impl AggregateTable {
     /// No rows follow.
     pub(super) fn finish(&mut self) {
         self.states.finish();
+    /// Merges another table of the same aggregation, which stays as it is.
+    pub(super) fn merge_table(&mut self, other: &mut AggregateTable) -> Result<()> {
+        let carried = other.carry()?;
+        let shape = Arc::clone(&self.shape);
+        self.states.bind(shape.table.states(), shape.table.states());
+        let merged = self.merge_groups(other.groups.store(), &carried);
+        self.states.bind(shape.table.states(), shape.handover.states());
+        merged?;
+        self.charge_heap()
+    }
+
+    fn merge_groups(&mut self, source: &RowStore, carried: &[ArrayRef]) -> Result<()> {
+        for page in 0..source.num_pages() {
+            let ids: Vec<RowId> = source.page_ids(page).collect();
+            let Some(first) = ids.first().map(|&id| id as usize) else { continue };
+            let keys = source.gather_all(0..self.shape.keys(), &ids)?;
+            self.find(&keys, None, ids.len())?;
+            let mut states = self.groups.states_mut();
+            self.states.merge(&mut states, &source.page_states(page), &self.slots)?;
+            if !carried.is_empty() {
+                let carried: Vec<ArrayRef> =
+                    carried.iter().map(|column| column.slice(first, ids.len())).collect();
+                self.states.merge_carried(&mut states, &carried, &self.slots)?;
+            }
+        }
+        Ok(())
+    }
+
     }
 
     /// The result rows of those of some groups that give results, with their number: keys, then aggregates.

@@ -245,7 +245,7 @@ fn closing_spec() -> OperatorSpec {
             result: DataType::Int64,
         }],
         late_keys: Vec::new(),
-        emission: Emission::Closed(ClosingSpec { key: 0, bound, watermark_type: micros }),
+        emission: Emission::Closed(ClosingSpec { key: 0, bound, watermark_type: micros, slices: None }),
         withdrawn: false,
     })
 }
