@@ -14,8 +14,8 @@ mod hop;
 mod input;
 mod lengths;
 mod session;
-mod tumble;
 mod slices;
+mod tumble;
 mod zones;
 
 use std::collections::HashSet;
@@ -29,11 +29,10 @@ use self::arguments::Arguments;
 
 pub use first::{first_of_list, opened_lists};
 pub(crate) use functions::functions;
+pub use slices::{WindowSlices, shifted_time, slices_of};
 
 /// The window function that numbers the rows of a partition.
 pub use datafusion_functions_window::row_number::row_number_udwf as row_number;
-pub(crate) use input::{END, START, TIME};
-pub use slices::{WindowSlices, shifted_time, slices_of};
 
 /// The name by which `PARTITION BY` after a table is given to the binder; no user can mean it unquoted.
 pub(crate) const PARTITION_BY: &str = "partition by";

@@ -177,7 +177,7 @@ impl HashAggregate {
         }
         Ok(HashAggregate {
             phase: spec.phase,
-            shape: Shape::new(spec, job)?,
+            shape: Shape::new(tables.as_ref().unwrap_or(spec), job)?,
             late: LateKeys::new(spec, job)?,
             reservation: None,
         let (mut panes, mut slices) = (None, None);
