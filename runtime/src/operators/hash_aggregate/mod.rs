@@ -21,13 +21,13 @@ mod outgoing;
 mod panes;
 mod partial;
 mod shape;
+mod slices;
+#[cfg(test)]
+mod slices_tests;
 mod table;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
-mod slices;
-#[cfg(test)]
-mod slices_tests;
 mod type_tests;
 
 use std::ops::Range;
@@ -46,12 +46,12 @@ pub use self::panes::ClosingSpec;
 use self::panes::{ClosingBound, Panes};
 use self::partial::Partial;
 pub(super) use self::shape::Shape;
+use self::slices::Slices;
+pub use self::slices::SlicesSpec;
 use self::table::AggregateTable;
 use super::prelude::*;
 use super::sort_key_spec::inserts_only;
 pub use crate::aggregates::AggregateSpec;
-use self::slices::Slices;
-pub use self::slices::SlicesSpec;
 use crate::batch::BATCH_BYTES_MAX;
 use crate::element::RowKind;
 use crate::expr::Expr;
@@ -138,13 +138,13 @@ pub struct HashAggregate {
     levels: Option<Levels>,
     /// Instead of the tables, where groups close.
     panes: Option<Panes>,
+    /// Likewise, where groups close that share rows.
+    slices: Option<Slices>,
     /// Instead of the tables, where changes leave.
     changes: Option<Changes>,
     emits_changes: bool,
     input: Option<StreamElement>,
     state: State,
-    /// Likewise, where groups close that share rows.
-    slices: Option<Slices>,
     /// Input or a superstep came since the last results.
     dirty: bool,
     /// The partial phase was asked to send what it has.
@@ -175,11 +175,6 @@ impl HashAggregate {
         if spec.phase != AggregatePhase::Single && (spec.withdrawn || emits_changes) {
             return Err(Error::Unsupported("a changelog through a GROUP BY in two phases".into()));
         }
-        Ok(HashAggregate {
-            phase: spec.phase,
-            shape: Shape::new(tables.as_ref().unwrap_or(spec), job)?,
-            late: LateKeys::new(spec, job)?,
-            reservation: None,
         let (mut panes, mut slices) = (None, None);
         if let Some(closing) = spec.emission.closing() {
             let bound = ClosingBound::new(closing, job)?;
@@ -189,6 +184,11 @@ impl HashAggregate {
             }
         }
         let tables = slices::of_tables(spec);
+        Ok(HashAggregate {
+            phase: spec.phase,
+            shape: Shape::new(spec, job)?,
+            late: LateKeys::new(spec, job)?,
+            reservation: None,
             partial: None,
             tables: Vec::new(),
             levels: None,
@@ -264,17 +264,17 @@ impl HashAggregate {
             OperatorMetrics::add(&cx.metrics.late_rows, late as u64);
             return Ok(());
         }
-        let sets = self.shape.sets().map_or(1, |sets| sets.sets.len());
-        for set in 0..sets {
-            let table = match &self.levels {
-                Some(levels) if !levels.takes_rows(set) => continue,
-                Some(_) => set,
         if let Some(slices) = &mut self.slices {
             let reservation = self.reservation.as_ref().expect("open makes it before any input");
             let late = slices.update(&self.shape, reservation, &batch, &keys, &arguments)?;
             OperatorMetrics::add(&cx.metrics.late_rows, late as u64);
             return Ok(());
         }
+        let sets = self.shape.sets().map_or(1, |sets| sets.sets.len());
+        for set in 0..sets {
+            let table = match &self.levels {
+                Some(levels) if !levels.takes_rows(set) => continue,
+                Some(_) => set,
                 None => 0,
             };
             let keys = self.shape.keys_in(set, &keys, rows)?;
@@ -295,13 +295,13 @@ impl HashAggregate {
         }
         if let Some(panes) = &mut self.panes {
             self.tables = panes.close_all().into_iter().map(Some).collect();
+        } else if let Some(slices) = &mut self.slices {
+            slices.end();
         } else if self.shape.keys() == 0 && cx.subtask == 0 {
             self.table(0)?;
         }
         self.derive_levels()?;
         let mut hashes = Vec::new();
-        } else if let Some(slices) = &mut self.slices {
-            slices.end();
         for (set, keys) in self.shape.groups_of_no_rows()? {
             hash_columns(&keys, Selected::All(1), HASH_SEED, &mut hashes)?;
             let partition = partition_of(hashes[0], PARTITIONS);
@@ -354,14 +354,14 @@ impl HashAggregate {
                 *next = rows.end as usize;
                 let (mut columns, count) = current.results(rows)?;
                 if count > 0 {
+                    if let Some(slices) = &self.slices {
+                        slices.add_key(&mut columns, count)?;
+                    }
                     return Ok(Some(Batch::new(columns, count)));
                 }
                 continue;
             }
             // The memory goes as soon as the results are out.
-                    if let Some(slices) = &self.slices {
-                        slices.add_key(&mut columns, count)?;
-                    }
             self.tables[*table] = None;
             (*table, *next) = (*table + 1, 0);
         }
@@ -472,16 +472,16 @@ impl Operator for HashAggregate {
     }
 
     fn on_watermark(&mut self, watermark: Watermark, _cx: &mut OperatorContext<'_>) -> Result<()> {
-        let Some(panes) = &mut self.panes else { return Ok(()) };
-        let closed = panes.close(watermark)?;
-        if closed.is_empty() {
-            return Ok(());
-        }
         if let Some(slices) = &mut self.slices
             && slices.close(watermark)?
         {
             self.tables.clear();
             self.state = State::Emitting { table: 0, next: 0, ended: false };
+        }
+        let Some(panes) = &mut self.panes else { return Ok(()) };
+        let closed = panes.close(watermark)?;
+        if closed.is_empty() {
+            return Ok(());
         }
         self.tables = closed.into_iter().map(Some).collect();
         self.tables.iter_mut().flatten().for_each(AggregateTable::finish);
@@ -507,14 +507,14 @@ impl Operator for HashAggregate {
         if self.changes.is_some() {
             return Err(Error::Unsupported("changes of results inside an iteration".into()));
         }
+        if self.slices.is_some() {
+            return Err(Error::Unsupported("windows of slices inside an iteration".into()));
+        }
         self.begin_results(cx, false)
     }
 
     fn revoke(&mut self, _bytes: usize, _cx: &mut OperatorContext<'_>) -> Result<usize> {
         // The partial phase sends what it has at its next step; the others cannot give anything back.
-        if self.slices.is_some() {
-            return Err(Error::Unsupported("windows of slices inside an iteration".into()));
-        }
         self.flush = self.partial.is_some();
         if let (None, Some(reservation)) = (&self.partial, &self.reservation) {
             reservation.dismiss_revoke();
@@ -535,15 +535,15 @@ impl Operator for HashAggregate {
             changes.write_to(&mut bytes)?;
             return Ok(StateSnapshot { bytes });
         }
+        if let Some(slices) = &mut self.slices {
+            slices.write_to(&mut bytes)?;
+            return Ok(StateSnapshot { bytes });
+        }
         if let Some(panes) = &mut self.panes {
             panes.write_to(&mut bytes)?;
             return Ok(StateSnapshot { bytes });
         }
         for (partition, table) in self.tables.iter_mut().enumerate() {
-        if let Some(slices) = &mut self.slices {
-            slices.write_to(&mut bytes)?;
-            return Ok(StateSnapshot { bytes });
-        }
             if let Some(table) = table {
                 bytes.extend_from_slice(&(partition as u32).to_le_bytes());
                 table.write_to(&mut bytes)?;
@@ -561,15 +561,15 @@ impl Operator for HashAggregate {
         if let Some(changes) = &mut self.changes {
             return changes.read_from(&mut bytes);
         }
+        if let Some(slices) = &mut self.slices {
+            let reservation = self.reservation.as_ref().expect("open makes it before a restore");
+            return slices.read_from(&self.shape, reservation, &mut bytes);
+        }
         if let Some(panes) = &mut self.panes {
             let reservation = self.reservation.as_ref().expect("open makes it before a restore");
             return panes.read_from(&self.shape, reservation, &mut bytes);
         }
         while !bytes.is_empty() {
-        if let Some(slices) = &mut self.slices {
-            let reservation = self.reservation.as_ref().expect("open makes it before a restore");
-            return slices.read_from(&self.shape, reservation, &mut bytes);
-        }
             let partition = u32::from_le_bytes(take_array(&mut bytes)?) as usize;
             if partition >= self.tables.len() {
                 return Err(Error::Internal("a snapshot of another aggregate".into()));
@@ -592,10 +592,10 @@ impl Operator for HashAggregate {
         self.partial = None;
         self.levels = None;
         self.panes = None;
+        self.slices = None;
         self.changes = None;
         self.tables.clear();
         self.reservation = None;
         Ok(())
     }
-        self.slices = None;
 }

@@ -268,9 +268,6 @@ impl AggregateTable {
         states.merge(&mut self.groups.states_mut(), incoming, &self.slots)
     }
 
-    /// No rows follow.
-    pub(super) fn finish(&mut self) {
-        self.states.finish();
     /// Merges another table of the same aggregation, which stays as it is.
     pub(super) fn merge_table(&mut self, other: &mut AggregateTable) -> Result<()> {
         let carried = other.carry()?;
@@ -299,6 +296,9 @@ impl AggregateTable {
         Ok(())
     }
 
+    /// No rows follow.
+    pub(super) fn finish(&mut self) {
+        self.states.finish();
     }
 
     /// The result rows of those of some groups that give results, with their number: keys, then aggregates.
