@@ -186,7 +186,7 @@ impl HashAggregate {
         let tables = slices::of_tables(spec);
         Ok(HashAggregate {
             phase: spec.phase,
-            shape: Shape::new(spec, job)?,
+            shape: Shape::new(tables.as_ref().unwrap_or(spec), job)?,
             late: LateKeys::new(spec, job)?,
             reservation: None,
             partial: None,
