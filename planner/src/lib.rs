@@ -31,12 +31,13 @@ pub use conversions::{limit_results, zoned_text};
 pub use deep_stack::with_deep_stack;
 pub use error::{ErrorKind, PlannerError, Result, Span};
 pub use functions::{FunctionKind, Functions, own_scalar_functions};
-pub use parse::{Hint, ParsedStatement};
+pub use parse::{Hint, HintScope, ParsedStatement};
 pub use planner::{Planner, PlannerOptions};
 pub use sql_text::{sql_literal, sql_type_name, with_sql_literals, with_sql_types};
 pub use statement::{
-    ComputedColumn, Copy, CopyFrom, CreateExternalTable, CreateIndex, CreateTable, CreateView,
-    DescribeTarget, DropKind, ExplainFormat, Insert, MetadataColumn, Modification, Modify,
-    QueryPlan, RelationHint, SharedId, SharedPlan, ShowKind, Statement, Watermark,
+    ComputedColumn, Copy, CopyFrom, CreateExternalTable, CreateIndex, CreateMaterializedView,
+    CreateTable, CreateView, DescribeTarget, DropKind, ExplainFormat, ExplainOptions, Insert, JobName,
+    MetadataColumn, Modification, Modify, OptionHint, QueryPlan, RelationHint, SharedId, SharedPlan, ShowKind,
+    Statement, Watermark,
 };
 pub use windows::{WindowSlices, first_of_list, opened_lists, row_number, shifted_time, slices_of};

@@ -9,7 +9,7 @@ use datafusion_expr::{Expr, LogicalPlan, TableSource};
 
 use crate::bind::{Parameter, SqlFunction};
 use crate::catalog::TableName;
-use crate::parse::ParsedStatement;
+use crate::parse::{HintScope, ParsedStatement};
 
 /// Identifies one shared plan within its statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -44,6 +44,22 @@ pub struct QueryPlan {
     pub shared: Vec<SharedPlan>,
     /// Join hints, one for each relation that a hint names.
     pub hints: Vec<RelationHint>,
+    /// Options that hints set for parts of the query.
+    pub options: Vec<OptionHint>,
+    /// The names of the query's derived tables and common table expressions, if options are set: the parts that have
+    /// none of their own.
+    pub blocks: Vec<String>,
+}
+
+/// `OPTIONS('key' = 'value')` for a part of a query.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OptionHint {
+    /// The part: the outermost block, a named block, or a table.
+    pub scope: HintScope,
+    /// The option, in lower case.
+    pub key: String,
+    /// Its value, as it is written between the quotes.
+    pub value: String,
 }
 
 /// A join hint about one relation of a query.
@@ -53,6 +69,21 @@ pub struct RelationHint {
     pub name: String,
     /// The relation's alias, or its table's name; the query reads at least one of that name.
     pub relation: String,
+}
+
+/// What EXPLAIN does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ExplainOptions {
+    /// Run it and report what happened.
+    pub analyze: bool,
+    /// Tell more.
+    pub verbose: bool,
+    /// Run it as a batch and as a stream and compare the answers.
+    pub verify: bool,
+    /// Show the plan that keeps the result up to date, with the kinds of changes that leave each operator.
+    pub changelog_mode: bool,
+    /// How to print.
+    pub format: ExplainFormat,
 }
 
 /// How EXPLAIN prints.
@@ -84,6 +115,17 @@ pub enum ShowKind {
     Functions,
     /// The statement that would create this table or view.
     Create(TableName),
+    /// The jobs of the session.
+    Jobs,
+}
+
+/// A job of the session, as STOP JOB names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum JobName {
+    /// By its number.
+    Number(u64),
+    /// By its name.
+    Name(String),
 }
 
 /// What DESCRIBE describes.
@@ -101,6 +143,8 @@ pub enum DescribeTarget {
         /// Its columns.
         schema: SchemaRef,
     },
+    /// The operators of a job, by its number.
+    Job(u64),
 }
 
 /// What DROP drops.
@@ -110,6 +154,8 @@ pub enum DropKind {
     Table,
     /// A view.
     View,
+    /// A materialized view.
+    MaterializedView,
     /// A schema.
     Schema,
     /// An index.
@@ -193,6 +239,21 @@ pub struct CreateView {
     pub if_not_exists: bool,
     /// It ends with the session.
     pub temporary: bool,
+}
+
+/// `CREATE MATERIALIZED VIEW`: a query whose result is kept up to date.
+#[derive(Debug, Clone)]
+pub struct CreateMaterializedView {
+    /// Its name.
+    pub name: TableName,
+    /// The defining query as text.
+    pub sql: String,
+    /// The query, under the names of the view's columns. An order of its rows that decides nothing is left out.
+    pub query: QueryPlan,
+    /// Replace it when it exists.
+    pub or_replace: bool,
+    /// Do nothing when it exists.
+    pub if_not_exists: bool,
 }
 
 /// `CREATE EXTERNAL TABLE … STORED AS … LOCATION …` and `CREATE TABLE … WITH ('connector' = …)`.
@@ -349,12 +410,8 @@ pub enum Statement {
     Query(QueryPlan),
     /// EXPLAIN of another statement, which is planned too.
     Explain {
-        /// Run it and report what happened.
-        analyze: bool,
-        /// Tell more.
-        verbose: bool,
-        /// How to print.
-        format: ExplainFormat,
+        /// How.
+        options: ExplainOptions,
         /// What is explained.
         statement: Box<Statement>,
     },
@@ -362,6 +419,8 @@ pub enum Statement {
     CreateTable(CreateTable),
     /// See [`CreateView`].
     CreateView(CreateView),
+    /// See [`CreateMaterializedView`].
+    CreateMaterializedView(CreateMaterializedView),
     /// See [`CreateExternalTable`].
     CreateExternalTable(CreateExternalTable),
     /// `CREATE SCHEMA`.
@@ -373,6 +432,8 @@ pub enum Statement {
     },
     /// See [`Insert`].
     Insert(Insert),
+    /// `EXECUTE STATEMENT SET BEGIN insert; … END`: runs all of them or none.
+    StatementSet(Vec<Insert>),
     /// See [`struct@Copy`].
     Copy(Copy),
     /// See [`CopyFrom`].
@@ -421,7 +482,13 @@ pub enum Statement {
         names: Vec<TableName>,
         /// Do nothing about those that do not exist.
         if_exists: bool,
+        /// Drop the materialized views that read them, too.
+        cascade: bool,
     },
+    /// `FLUSH`: wait until all materialized views have taken in the changes made so far.
+    Flush,
+    /// `STOP JOB`.
+    StopJob(JobName),
     /// `PREPARE name AS statement`.
     Prepare {
         /// Its name.

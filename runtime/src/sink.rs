@@ -1,6 +1,7 @@
 //! Sinks: where results leave the runtime.
 
 use crate::batch::Batch;
+use crate::element::CheckpointId;
 use crate::error::Result;
 use crate::operators::OperatorContext;
 
@@ -29,6 +30,11 @@ pub trait SinkConnector: Send + Sync {
 pub trait SinkWriter: Send {
     /// Takes a batch without a selection.
     fn write(&mut self, batch: Batch, cx: &mut OperatorContext<'_>) -> Result<SinkPoll>;
+    /// A barrier came behind everything written so far: a writer that gathers rows until they are consistent makes them
+    /// visible, all at once. One that shows rows as they come has nothing to do.
+    fn commit(&mut self, _id: CheckpointId, _cx: &mut OperatorContext<'_>) -> Result<()> {
+        Ok(())
+    }
     /// Makes everything written visible; false means "not yet", with the waker registered.
     fn finish(&mut self, cx: &mut OperatorContext<'_>) -> Result<bool>;
 }

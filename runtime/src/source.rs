@@ -95,6 +95,9 @@ pub enum SourceOutput {
 pub trait SourceReader: Send {
     /// Goes on reading; takes the next split when it needs one.
     fn step(&mut self, cx: &mut OperatorContext<'_>) -> Result<SourceOutput>;
+    /// Whether everything has been delivered that belongs before a barrier which is asked for now. A source that goes on
+    /// for ever may be cut anywhere; of one that ends all rows come before the first barrier.
+    fn is_at_cut(&self) -> bool;
     /// The split in hand and the place in it, in the reader's own encoding.
     fn snapshot(&mut self) -> Result<Vec<u8>>;
     /// Goes on where a snapshot was taken.

@@ -67,6 +67,9 @@ impl SourceReader for CountingReader {
         let rows = arrow::array::Array::len(&values);
         Ok(SourceOutput::Batch(Batch::new(vec![Arc::new(values)], rows)))
     }
+    fn is_at_cut(&self) -> bool {
+        self.rows.is_none()
+    }
     fn snapshot(&mut self) -> Result<Vec<u8>> {
         Ok(self.next.to_le_bytes().to_vec())
     }
@@ -99,6 +102,9 @@ impl Source for Silent {
 impl SourceReader for Silent {
     fn step(&mut self, _cx: &mut OperatorContext<'_>) -> Result<SourceOutput> {
         Ok(SourceOutput::Wait(WaitReason::Io))
+    }
+    fn is_at_cut(&self) -> bool {
+        true
     }
     fn snapshot(&mut self) -> Result<Vec<u8>> {
         Ok(Vec::new())
@@ -175,7 +181,7 @@ fn vertex(name: &str, parallelism: usize, specs: Vec<OperatorSpec>) -> JobVertex
         .enumerate()
         .map(|(i, spec)| ChainedOperator { operator_id: i as u64, plan_node: 0, spec })
         .collect();
-    JobVertex { name: name.into(), parallelism, chain }
+    JobVertex { name: name.into(), parallelism, chain, buffer_timeout: None }
 }
 
 fn scan(connector: &str, rows: Option<i64>) -> OperatorSpec {

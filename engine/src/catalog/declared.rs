@@ -99,6 +99,18 @@ impl DeclaredTable {
         Ok(DeclaredTable { stored, schema, computed, event_time, constraints, keys_enforced })
     }
 
+    /// The same declaration before another table of the same stored columns.
+    pub fn over_stored(&self, stored: Arc<dyn Table>) -> DeclaredTable {
+        DeclaredTable {
+            stored,
+            schema: self.schema.clone(),
+            computed: self.computed.clone(),
+            event_time: self.event_time.clone(),
+            constraints: self.constraints.clone(),
+            keys_enforced: self.keys_enforced,
+        }
+    }
+
     /// The table of the stored columns.
     pub fn stored(&self) -> &Arc<dyn Table> {
         &self.stored
@@ -150,6 +162,14 @@ impl Table for DeclaredTable {
 
     fn is_unbounded(&self) -> bool {
         self.stored.is_unbounded()
+    }
+
+    fn followed(&self) -> Option<serde_json::Value> {
+        self.stored.followed()
+    }
+
+    fn withdraws(&self) -> bool {
+        self.stored.withdraws()
     }
 
     fn computed(&self) -> &[ComputedColumn] {

@@ -107,6 +107,9 @@ impl Listings<'_> {
                 Entry::View { definition, .. } => {
                     Some([CATALOG_NAME, schema.as_str(), name.as_str(), definition.sql.as_str()])
                 }
+                Entry::MaterializedView { definition, .. } => {
+                    Some([CATALOG_NAME, schema.as_str(), name.as_str(), definition.as_str()])
+                }
                 Entry::Table { .. } => None,
             })
             .collect();
@@ -139,7 +142,7 @@ impl Listings<'_> {
     /// Tables and views, or views only, as SHOW TABLES and SHOW VIEWS list them.
     pub fn relations(&self, views_only: bool) -> Result<RecordBatch> {
         let entries = self.catalog.entries();
-        let wanted = |entry: &Entry| !views_only || matches!(entry, Entry::View { .. });
+        let wanted = |entry: &Entry| !views_only || !matches!(entry, Entry::Table { .. });
         let rows: Vec<[&str; 3]> = entries
             .iter()
             .filter(|(_, _, entry)| wanted(entry))

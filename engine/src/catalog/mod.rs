@@ -11,8 +11,8 @@ mod table_functions;
 
 pub use declared::{Declaration, DeclaredTable};
 pub use store::{
-    CATALOG_NAME, DEFAULT_SCHEMA, Entry, INFORMATION_SCHEMA, OnConflict, TEMPORARY_SCHEMA,
-    TableCatalog,
+    CATALOG_NAME, DEFAULT_SCHEMA, Entry, EntryKey, INFORMATION_SCHEMA, OnConflict,
+    TEMPORARY_SCHEMA, TableCatalog, ViewJob,
 };
 pub use table::{ComputedColumn, EngineTable, EventTime, Table, TableSink};
 pub use thalweg_planner::sql_type_name;

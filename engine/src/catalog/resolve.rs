@@ -1,9 +1,9 @@
 //! The catalog as the planner sees it while one statement is planned.
 //!
 //! Files behind a path are found once a statement, so that all its parts see the same files; the next statement looks
-//! anew. Nothing here runs a query.
+//! anew. Nothing here runs a query. The tables and views that were asked for are remembered, for those who depend on them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use datafusion_expr::{Expr, TableSource};
@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use thalweg_planner::{Catalog, ErrorKind, PlannerError, TableName, ViewDefinition};
 
 use super::listing::{INFORMATION_TABLES, Listings};
-use super::store::{CATALOG_NAME, Entry, INFORMATION_SCHEMA};
+use super::store::{CATALOG_NAME, Entry, EntryKey, INFORMATION_SCHEMA, ViewJob};
 use super::table::{EngineTable, Table};
 use super::table_functions;
 use crate::connectors::{FileTable, MemoryTable};
@@ -23,12 +23,24 @@ type PlannerResult<T> = Result<T, PlannerError>;
 pub struct StatementCatalog<'a> {
     listings: Listings<'a>,
     paths: Mutex<HashMap<String, Arc<EngineTable>>>,
+    found: Mutex<BTreeSet<EntryKey>>,
 }
 
 impl<'a> StatementCatalog<'a> {
     /// The catalog for one statement.
     pub fn new(listings: Listings<'a>) -> Self {
-        StatementCatalog { listings, paths: Mutex::default() }
+        StatementCatalog { listings, paths: Mutex::default(), found: Mutex::default() }
+    }
+
+    /// The tables and views that were asked for.
+    pub fn found(&self) -> BTreeSet<EntryKey> {
+        self.found.lock().clone()
+    }
+
+    fn find(&self, name: &TableName) -> Option<Entry> {
+        let (schema, entry) = self.listings.catalog.find(name)?;
+        self.found.lock().insert(EntryKey { schema, name: name.table.clone() });
+        Some(entry)
     }
 
     fn information_table(&self, name: &str) -> PlannerResult<Option<Arc<dyn TableSource>>> {
@@ -45,19 +57,23 @@ impl Catalog for StatementCatalog<'_> {
         if ours && name.schema.as_deref() == Some(INFORMATION_SCHEMA) {
             return self.information_table(&name.table);
         }
-        Ok(match self.listings.catalog.get(name) {
+        Ok(match self.find(name) {
             Some(Entry::Table { table, defaults, .. }) => {
                 let trusted = self.listings.settings.trust_constraints();
                 Some(EngineTable::with_defaults(table, defaults, trusted))
+            }
+            Some(Entry::MaterializedView { table, job, .. }) => {
+                refuse_failed(name, &job)?;
+                Some(EngineTable::new(table))
             }
             Some(Entry::View { .. }) | None => None,
         })
     }
 
     fn view(&self, name: &TableName) -> Option<ViewDefinition> {
-        match self.listings.catalog.get(name) {
+        match self.find(name) {
             Some(Entry::View { definition, .. }) => Some(definition),
-            Some(Entry::Table { .. }) | None => None,
+            Some(Entry::Table { .. } | Entry::MaterializedView { .. }) | None => None,
         }
     }
 
@@ -95,9 +111,28 @@ impl Catalog for StatementCatalog<'_> {
         columns
     }
 
+    fn event_time(&self, source: &dyn TableSource) -> Option<usize> {
+        Some(EngineTable::of(source)?.table.event_time()?.column)
+    }
+
     fn table_function_names(&self) -> Vec<String> {
         table_functions::NAMES.iter().map(|name| name.to_string()).collect()
     }
+}
+
+/// Fails for a view that is no longer kept up to date.
+fn refuse_failed(name: &TableName, job: &ViewJob) -> PlannerResult<()> {
+    let Some(cause) = job.failure() else { return Ok(()) };
+    let what = match cause {
+        thalweg_runtime::Error::Cancelled => "was stopped",
+        _ => "has failed",
+    };
+    let cause = Error::from(cause);
+    let detail = cause.report().map(|report| format!("The cause: {report}"));
+    let hint = "CREATE OR REPLACE MATERIALIZED VIEW starts it anew.".to_string();
+    Err(PlannerError::new(ErrorKind::Invalid, format!("the materialized view \"{name}\" {what}"))
+        .with_detail(detail)
+        .with_hint(hint))
 }
 
 /// An error of the engine's on its way through the planner, which knows the place.

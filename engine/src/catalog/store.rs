@@ -10,6 +10,7 @@ use arrow::datatypes::SchemaRef;
 use datafusion_expr::Expr;
 use parking_lot::RwLock;
 use thalweg_planner::{DropKind, TableName, ViewDefinition, suggest};
+use thalweg_runtime::job::JobHandle;
 
 use super::indexes::Indexes;
 use super::table::Table;
@@ -23,6 +24,38 @@ pub const DEFAULT_SCHEMA: &str = "public";
 pub const TEMPORARY_SCHEMA: &str = "temp";
 /// The schema of tables about tables.
 pub const INFORMATION_SCHEMA: &str = "information_schema";
+
+/// The full name of an entry.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EntryKey {
+    /// The schema it lies in.
+    pub schema: String,
+    /// Its name there.
+    pub name: String,
+}
+
+/// The job that keeps a materialized view up to date.
+#[derive(Clone)]
+pub struct ViewJob(Arc<JobHandle>);
+
+impl ViewJob {
+    /// Why the view is no longer kept up to date; `None` as long as it is.
+    pub fn failure(&self) -> Option<thalweg_runtime::Error> {
+        self.0.result().and_then(Result::err)
+    }
+}
+
+impl From<Arc<JobHandle>> for ViewJob {
+    fn from(job: Arc<JobHandle>) -> Self {
+        ViewJob(job)
+    }
+}
+
+impl std::fmt::Debug for ViewJob {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("ViewJob").field(&self.0.result()).finish()
+    }
+}
 
 /// What a name stands for.
 #[derive(Debug, Clone)]
@@ -45,6 +78,17 @@ pub enum Entry {
         /// The statement that created it.
         sql: String,
     },
+    /// A view whose rows are kept.
+    MaterializedView {
+        /// Its rows.
+        table: Arc<dyn Table>,
+        /// Its query.
+        definition: String,
+        /// The statement that created it.
+        sql: String,
+        /// What keeps it up to date.
+        job: ViewJob,
+    },
 }
 
 impl Entry {
@@ -56,7 +100,7 @@ impl Entry {
     /// The columns.
     pub fn schema(&self) -> SchemaRef {
         match self {
-            Entry::Table { table, .. } => table.schema(),
+            Entry::Table { table, .. } | Entry::MaterializedView { table, .. } => table.schema(),
             Entry::View { schema, .. } => schema.clone(),
         }
     }
@@ -66,6 +110,7 @@ impl Entry {
         match self {
             Entry::Table { .. } => "BASE TABLE",
             Entry::View { .. } => "VIEW",
+            Entry::MaterializedView { .. } => "MATERIALIZED VIEW",
         }
     }
 
@@ -73,7 +118,7 @@ impl Entry {
     pub fn sql(&self) -> Option<&str> {
         match self {
             Entry::Table { sql, .. } => sql.as_deref(),
-            Entry::View { sql, .. } => Some(sql),
+            Entry::View { sql, .. } | Entry::MaterializedView { sql, .. } => Some(sql),
         }
     }
 
@@ -81,6 +126,7 @@ impl Entry {
         match self {
             Entry::Table { .. } => DropKind::Table,
             Entry::View { .. } => DropKind::View,
+            Entry::MaterializedView { .. } => DropKind::MaterializedView,
         }
     }
 }
@@ -116,16 +162,46 @@ impl Default for TableCatalog {
 impl TableCatalog {
     /// What the name stands for.
     pub fn get(&self, name: &TableName) -> Option<Entry> {
+        self.find(name).map(|(_, entry)| entry)
+    }
+
+    /// The full name of what the name stands for, if there is anything.
+    pub fn key_of(&self, name: &TableName) -> Option<EntryKey> {
+        let (schema, _) = self.find(name)?;
+        Some(EntryKey { schema, name: name.table.clone() })
+    }
+
+    /// The full name that a new entry which is not temporary gets.
+    pub fn key_for_creation(&self, name: &TableName) -> Result<EntryKey> {
+        let schema = schema_for_creation(name, false)?.to_string();
+        Ok(EntryKey { schema, name: name.table.clone() })
+    }
+
+    /// What the name stands for, with the schema it was found in.
+    pub fn find(&self, name: &TableName) -> Option<(String, Entry)> {
         if name.catalog.as_deref().is_some_and(|catalog| catalog != CATALOG_NAME) {
             return None;
         }
         let schemas = self.schemas.read();
         let find = |schema: &str| {
-            schemas.get(schema).and_then(|entries| entries.get(&name.table)).cloned()
+            let entry = schemas.get(schema)?.get(&name.table)?;
+            Some((schema.to_string(), entry.clone()))
         };
         match &name.schema {
             Some(schema) => find(schema),
             None => find(TEMPORARY_SCHEMA).or_else(|| find(DEFAULT_SCHEMA)),
+        }
+    }
+
+    /// Fails when an entry of this kind that is not temporary could not be stored.
+    pub fn check_free(&self, name: &TableName, kind: DropKind, conflict: OnConflict) -> Result<()> {
+        let schema = schema_for_creation(name, false)?;
+        let schemas = self.schemas.read();
+        let known: Vec<String> = schemas.keys().cloned().collect();
+        let entries = schemas.get(schema).ok_or_else(|| missing_schema(schema, &known))?;
+        match entries.get(&name.table) {
+            Some(there) => taken(name, there.drop_kind(), kind, conflict),
+            None => Ok(()),
         }
     }
 
@@ -142,28 +218,17 @@ impl TableCatalog {
         let known: Vec<String> = schemas.keys().cloned().collect();
         let entries = schemas.get_mut(schema).ok_or_else(|| missing_schema(schema, &known))?;
         if let Some(there) = entries.get(&name.table) {
-            let what = kind_name(there.drop_kind());
-            match conflict {
-                OnConflict::Keep => return Ok(false),
-                OnConflict::Replace if there.drop_kind() == entry.drop_kind() => {}
-                OnConflict::Replace => {
-                    return Err(failure(
-                        format!("\"{name}\" is a {what}"),
-                        format!("DROP {} it first.", what.to_uppercase()),
-                    ));
-                }
-                OnConflict::Fail => {
-                    let hint = "CREATE OR REPLACE replaces it, CREATE … IF NOT EXISTS keeps it.";
-                    return Err(failure(format!("the {what} \"{name}\" already exists"), hint));
-                }
+            if conflict == OnConflict::Keep {
+                return Ok(false);
             }
+            taken(name, there.drop_kind(), entry.drop_kind(), conflict)?;
         }
         entries.insert(name.table.clone(), entry);
         Ok(true)
     }
 
-    /// Drops a table or a view; false when there is none and that is no error.
-    pub fn drop_entry(&self, kind: DropKind, name: &TableName, if_exists: bool) -> Result<bool> {
+    /// Whether [`Self::drop_entry`] would drop something; fails when that would.
+    pub fn check_drop(&self, kind: DropKind, name: &TableName, if_exists: bool) -> Result<bool> {
         let Some(entry) = self.get(name) else {
             if if_exists {
                 return Ok(false);
@@ -179,6 +244,14 @@ impl TableCatalog {
                 format!("\"{name}\" is a {what}, not a {}", kind_name(kind)),
                 format!("DROP {} drops it.", what.to_uppercase()),
             ));
+        }
+        Ok(true)
+    }
+
+    /// Drops a table or a view; false when there is none and that is no error.
+    pub fn drop_entry(&self, kind: DropKind, name: &TableName, if_exists: bool) -> Result<bool> {
+        if !self.check_drop(kind, name, if_exists)? {
+            return Ok(false);
         }
         self.indexes.forget(name);
         let mut schemas = self.schemas.write();
@@ -273,8 +346,26 @@ fn kind_name(kind: DropKind) -> &'static str {
     match kind {
         DropKind::Table => "table",
         DropKind::View => "view",
+        DropKind::MaterializedView => "materialized view",
         DropKind::Schema => "schema",
         DropKind::Index => "index",
+    }
+}
+
+/// What it means for a new entry that its name is taken.
+fn taken(name: &TableName, there: DropKind, new: DropKind, conflict: OnConflict) -> Result<()> {
+    let what = kind_name(there);
+    match conflict {
+        OnConflict::Keep => Ok(()),
+        OnConflict::Replace if there == new => Ok(()),
+        OnConflict::Replace => Err(failure(
+            format!("\"{name}\" is a {what}"),
+            format!("DROP {} it first.", what.to_uppercase()),
+        )),
+        OnConflict::Fail => {
+            let hint = "CREATE OR REPLACE replaces it, CREATE … IF NOT EXISTS keeps it.";
+            Err(failure(format!("the {what} \"{name}\" already exists"), hint))
+        }
     }
 }
 

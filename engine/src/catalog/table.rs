@@ -41,6 +41,15 @@ pub trait Table: Any + Send + Sync + fmt::Debug {
     fn is_unbounded(&self) -> bool {
         false
     }
+    /// What the connector gets in place of [`Self::options`] when the rows are followed by the table's changes for ever;
+    /// `None` if nobody can tell of these.
+    fn followed(&self) -> Option<serde_json::Value> {
+        None
+    }
+    /// Whether rows may come that withdraw others which came before.
+    fn withdraws(&self) -> bool {
+        false
+    }
     /// Columns that are computed when the table is read, which its connector does not know.
     fn computed(&self) -> &[ComputedColumn] {
         &[]
@@ -73,6 +82,8 @@ pub struct TableSink {
     pub spec: SinkSpec,
     /// Whether several writers may take rows side by side; otherwise one takes all in their order.
     pub parallel: bool,
+    /// Whether rows may be taken back that came before.
+    pub takes_changes: bool,
 }
 
 /// A column that is computed from the stored ones.
@@ -123,6 +134,11 @@ impl EngineTable {
         let schema = if believed { table.schema() } else { nullable(&table.schema()) };
         let keys = table.constraints().filter(|_| believed).map(|keys| reliable(keys, &schema));
         Arc::new(EngineTable { table, schema, keys, defaults })
+    }
+
+    /// The same for a table that stands in this one's place: it has the same columns.
+    pub fn replaced(&self, table: Arc<dyn Table>) -> EngineTable {
+        EngineTable { table, ..self.clone() }
     }
 
     /// The table behind a plan's source, if it is one of the engine's.

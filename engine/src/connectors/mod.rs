@@ -7,6 +7,7 @@ mod blackhole;
 pub(crate) mod compact;
 mod csv;
 mod datagen;
+mod debezium;
 mod decoder;
 pub mod external;
 pub mod files;
@@ -21,6 +22,7 @@ mod print;
 pub mod registry;
 mod scan;
 pub mod series;
+mod single_file;
 mod socket;
 mod stdin;
 mod streaming;
@@ -49,6 +51,7 @@ pub fn sources() -> HashMap<String, Arc<dyn SourceConnector>> {
     let datagen: Arc<dyn SourceConnector> = Arc::new(datagen::DatagenConnector);
     let nexmark: Arc<dyn SourceConnector> = Arc::new(nexmark::NexmarkConnector);
     let socket: Arc<dyn SourceConnector> = Arc::new(socket::SocketConnector);
+    let single_file: Arc<dyn SourceConnector> = Arc::new(single_file::SingleFileConnector);
     let stdin: Arc<dyn SourceConnector> = Arc::new(stdin::StdinConnector);
     let watch: Arc<dyn SourceConnector> = Arc::new(streaming::watch::WatchConnector);
     let write_only: Arc<dyn SourceConnector> = Arc::new(streaming::WriteOnly);
@@ -57,6 +60,7 @@ pub fn sources() -> HashMap<String, Arc<dyn SourceConnector>> {
         (datagen::CONNECTOR.to_string(), datagen),
         (nexmark::CONNECTOR.to_string(), nexmark),
         (print::CONNECTOR.to_string(), write_only),
+        (single_file::CONNECTOR.to_string(), single_file),
         (socket::CONNECTOR.to_string(), socket),
         (streaming::watch::CONNECTOR.to_string(), watch),
         (stdin::CONNECTOR.to_string(), stdin),
@@ -73,10 +77,14 @@ pub fn sinks() -> HashMap<String, Arc<dyn SinkConnector>> {
     let file: Arc<dyn SinkConnector> = Arc::new(write::FileSink);
     let blackhole: Arc<dyn SinkConnector> = Arc::new(blackhole::BlackholeSink);
     let print: Arc<dyn SinkConnector> = Arc::new(print::PrintSink);
+    let single_file: Arc<dyn SinkConnector> = Arc::new(single_file::SingleFileSink);
+    let view: Arc<dyn SinkConnector> = Arc::new(memory::ViewSink);
     HashMap::from([
         (blackhole::CONNECTOR.to_string(), blackhole),
         (memory::CONNECTOR.to_string(), memory),
         (print::CONNECTOR.to_string(), print),
+        (single_file::CONNECTOR.to_string(), single_file),
+        (memory::VIEW_SINK.to_string(), view),
         (write::FILE_SINK.to_string(), file),
     ])
 }

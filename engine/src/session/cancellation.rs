@@ -1,7 +1,9 @@
 //! Cancelling a query from elsewhere: another thread, a signal handler's thread, a dropped connection.
 
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
+use std::task::{Poll, Waker};
 
 use parking_lot::Mutex;
 use thalweg_runtime::job::JobHandle;
@@ -17,17 +19,18 @@ pub struct CancellationToken {
 #[derive(Default)]
 struct TokenState {
     cancelled: AtomicBool,
-    job: Mutex<Option<Weak<JobHandle>>>,
+    jobs: Mutex<Vec<Weak<JobHandle>>>,
+    wakers: Mutex<Vec<Waker>>,
 }
 
 impl CancellationToken {
     /// Asks the query to end; its reader gets [`Error::Cancelled`](crate::Error::Cancelled).
     pub fn cancel(&self) {
         self.state.cancelled.store(true, Ordering::SeqCst);
-        let job = self.state.job.lock().as_ref().and_then(Weak::upgrade);
-        if let Some(job) = job {
-            job.cancel();
-        }
+        let jobs: Vec<_> = self.state.jobs.lock().iter().filter_map(Weak::upgrade).collect();
+        jobs.iter().for_each(|job| job.cancel());
+        let wakers = std::mem::take(&mut *self.state.wakers.lock());
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     /// Whether the query was cancelled.
@@ -35,9 +38,22 @@ impl CancellationToken {
         self.state.cancelled.load(Ordering::SeqCst)
     }
 
-    /// Ties the token to the query's job.
+    /// Waits for ever, or until the query is cancelled.
+    pub(crate) async fn cancelled(&self) {
+        poll_fn(|cx| {
+            if self.is_cancelled() {
+                return Poll::Ready(());
+            }
+            self.state.wakers.lock().push(cx.waker().clone());
+            // It may have been cancelled between the two.
+            if self.is_cancelled() { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+
+    /// Ties the token to a job of the query's.
     pub(crate) fn attach(&self, job: &Arc<JobHandle>) {
-        *self.state.job.lock() = Some(Arc::downgrade(job));
+        self.state.jobs.lock().push(Arc::downgrade(job));
         if self.is_cancelled() {
             job.cancel();
         }

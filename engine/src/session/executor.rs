@@ -125,7 +125,13 @@ impl Executor {
         self.env.random_u64()
     }
 
-    fn submit(
+    /// The time now, in microseconds since 1970.
+    pub(crate) fn now_us(&self) -> i64 {
+        self.env.now_us()
+    }
+
+    /// Starts a plan that runs into a sink. Dropping the handle ends it.
+    pub(crate) fn submit(
         &self,
         plan: &PhysicalPlan,
         sink: SinkSpec,
@@ -147,7 +153,13 @@ impl Executor {
             true => BufferTimeout::of_micros(settings.buffer_timeout_us()),
             false => BufferTimeout::Never,
         };
-        let options = JobOptions { batch_rows, buffer_timeout, ..JobOptions::default() };
+        let options = JobOptions {
+            batch_rows,
+            buffer_timeout,
+            continuous: plan.streaming,
+            latency_target_us: u64::try_from(settings.latency_target_us()).unwrap_or(0),
+            ..JobOptions::default()
+        };
         let job = Arc::new(jobs.submit(graph, options)?);
         token.attach(&job);
         Ok(job)

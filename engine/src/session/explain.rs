@@ -7,31 +7,32 @@ use std::sync::atomic::Ordering;
 use arrow::array::RecordBatch;
 use thalweg_optimizer::PhysicalPlan;
 use thalweg_optimizer::physical::{Actual, explain, explain_json};
-use thalweg_planner::{ExplainFormat, Modification, QueryPlan, Statement};
+use thalweg_planner::{ExplainFormat, ExplainOptions, Modification, QueryPlan, Statement};
 use thalweg_runtime::job::JobHandle;
 
 use super::frame::Frame;
-use super::plan::{physical_plan, result_schema};
+use super::plan::{PlanUse, physical_plan, result_schema};
 use super::statement::{StatementContext, run};
+use super::verify;
 use crate::catalog::texts;
 use crate::error::{Error, Result};
-
-/// How to explain.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Options {
-    pub(super) analyze: bool,
-    pub(super) verbose: bool,
-    pub(super) format: ExplainFormat,
-}
 
 /// The frame of EXPLAIN: one column, a row a line; the JSON form is one row.
 pub(super) async fn frame(
     cx: &StatementContext<'_>,
     statement: Statement,
-    options: Options,
+    options: ExplainOptions,
 ) -> Result<Frame> {
     let (query, sink) = explained(&statement)?;
-    let plan = physical_plan(query, &cx.settings, cx.plan_use())?;
+    if options.verify {
+        return verify::frame(cx, query).await;
+    }
+    let wanted = match &statement {
+        _ if options.changelog_mode => PlanUse::VIEW,
+        Statement::CreateMaterializedView(_) => PlanUse::VIEW,
+        _ => cx.plan_use(),
+    };
+    let plan = physical_plan(query, &cx.settings, wanted)?;
     let actual = match (options.analyze, &statement) {
         (false, _) => None,
         (true, Statement::Query(query)) => Some(measure(cx, query, &plan).await?),
@@ -131,7 +132,7 @@ async fn measure(
     plan: &PhysicalPlan,
 ) -> Result<HashMap<u32, Actual>> {
     let executor = &cx.session.inner.executor;
-    let mut execution = executor.start(plan, result_schema(query), &cx.settings, &cx.token)?;
+    let mut execution = executor.start(plan, result_schema(query), None, &cx.settings, &cx.token)?;
     while let Some(batch) = poll_fn(|context| execution.poll_batch(context)).await {
         batch?;
     }

@@ -7,14 +7,20 @@ mod builder;
 mod cancellation;
 mod changelog;
 mod channel;
+mod commits;
 mod executor;
 mod explain;
 mod frame;
+mod inserts;
+mod job_listing;
+mod jobs;
 mod load;
 mod modify;
 mod plan;
 mod query;
 mod statement;
+mod verify;
+mod views;
 mod write;
 
 use std::collections::{HashMap, VecDeque};
@@ -51,6 +57,7 @@ struct SessionState {
     prepared: Mutex<HashMap<String, ParsedStatement>>,
     executor: Arc<Executor>,
     running: cancellation::RunningStatements,
+    jobs: jobs::Jobs,
     /// Whether queries give their changes.
     changes: AtomicBool,
 }
@@ -75,6 +82,7 @@ impl Session {
                 prepared: Mutex::default(),
                 executor: Executor::new(),
                 running: cancellation::RunningStatements::default(),
+                jobs: jobs::Jobs::default(),
                 changes: AtomicBool::default(),
             }),
         }
@@ -203,6 +211,17 @@ impl Session {
     /// Cancels every statement that is being run; each ends with [`Error::Cancelled`].
     pub fn cancel_all(&self) {
         self.inner.running.cancel_all();
+    }
+
+    /// Whether INSERTs that read endless tables go on in the background, as jobs of the session, instead of being waited
+    /// for.
+    pub fn run_inserts_in_background(&self, background: bool) {
+        self.inner.jobs.set_background(background);
+    }
+
+    /// Who hears of jobs that have failed; each once. Called on a thread of the session's.
+    pub fn on_job_failure(&self, listener: impl Fn(&str) + Send + Sync + 'static) {
+        self.inner.jobs.set_listener(Arc::new(listener));
     }
 
     pub(crate) fn settings_now(&self) -> Settings {

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use thalweg_optimizer::{
     HintedStrategy, JoinHint, OptimizerInput, OptimizerOptions, PhysicalPlan, ResultUse,
-    SharedInput, StreamInput, optimize,
+    SharedInput, StreamInput, TimeoutHint, TimeoutScope, optimize,
 };
-use thalweg_planner::{QueryPlan, RelationHint, SharedSource, with_deep_stack};
+use thalweg_planner::{HintScope, OptionHint, QueryPlan, RelationHint, SharedSource, with_deep_stack};
 
-use crate::catalog::{EngineStatistics, EngineTable};
+use crate::catalog::{EngineStatistics, EngineTable, TableSink};
 use crate::error::{Error, Report, Result};
-use crate::settings::{RuntimeMode, Settings};
+use crate::settings::{self, RuntimeMode, Settings};
 
 /// What a plan is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -25,6 +25,15 @@ pub(crate) struct PlanUse {
 impl PlanUse {
     /// Changes go to a result that is kept up to date with the tables.
     pub(crate) const VIEW: PlanUse = PlanUse { result: ResultUse::Changelog, follow: true };
+
+    /// What a sink can take.
+    pub(crate) fn of_sink(sink: &TableSink) -> PlanUse {
+        let result = match sink.takes_changes {
+            true => ResultUse::Changelog,
+            false => ResultUse::Rows,
+        };
+        PlanUse { result, follow: false }
+    }
 }
 
 /// The physical plan of a query under the settings.
@@ -57,6 +66,8 @@ pub(crate) fn physical_plan(
             (unbounded || changes || event_time.is_some()).then_some(stream)
         }),
         hints: query.hints.iter().filter_map(join_hint).collect(),
+        buffer_timeouts: query.options.iter().map(timeout_hint).collect::<Result<_>>()?,
+        blocks: query.blocks.clone(),
     };
     let options = OptimizerOptions {
         threads: settings.threads(),
@@ -84,6 +95,19 @@ pub(crate) fn physical_plan(
 fn join_hint(hint: &RelationHint) -> Option<JoinHint> {
     let strategy = HintedStrategy::of_name(&hint.name)?;
     Some(JoinHint { strategy, relation: hint.relation.clone() })
+}
+
+/// The timeout that a hint gives a part of a query, in the form of the setting.
+fn timeout_hint(option: &OptionHint) -> Result<TimeoutHint> {
+    let scope = match &option.scope {
+        HintScope::Query => TimeoutScope::Query,
+        HintScope::Block(name) => TimeoutScope::Block(name.clone()),
+        HintScope::Table(name) => TimeoutScope::Table(name.clone()),
+        HintScope::Unnamed | HintScope::Nowhere => {
+            return Err(Error::internal("a hint that belongs to nothing was planned"));
+        }
+    };
+    Ok(TimeoutHint { scope, micros: settings::buffer_timeout_us(&option.value)? })
 }
 
 /// The columns of a query's result as users see them. What the planner proves never to be NULL is not promised.

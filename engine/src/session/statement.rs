@@ -1,8 +1,11 @@
 //! Running one statement: planning it and obeying it. The `match` here only dispatches.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use parking_lot::Mutex;
+use thalweg_optimizer::ResultUse;
 use thalweg_planner::{
     CreateIndex, CreateView, DescribeTarget, DropKind, Parameter, ParsedStatement, QueryPlan,
     ShowKind, SqlFunction, Statement, TableName, ViewDefinition, limit_results, suggest,
@@ -11,9 +14,10 @@ use thalweg_runtime::job::JobHandle;
 
 use super::cancellation::CancellationToken;
 use super::frame::Frame;
-use super::{Session, explain, load, modify, query, write};
+use super::plan::PlanUse;
+use super::{Session, commits, explain, inserts, job_listing, load, modify, query, views, write};
 use crate::catalog::{
-    CATALOG_NAME, Entry, Listings, OnConflict, StatementCatalog, describe, texts,
+    CATALOG_NAME, Entry, EntryKey, Listings, OnConflict, StatementCatalog, describe, texts,
 };
 use crate::connectors::spool;
 use crate::error::{Error, Report, Result};
@@ -30,6 +34,8 @@ pub(super) struct StatementContext<'a> {
     pub(super) sql: &'a str,
     /// The last job that wrote rows and has ended, for EXPLAIN ANALYZE.
     pub(super) last_job: Mutex<Option<Arc<JobHandle>>>,
+    /// The tables and views that the statement names, by themselves or through views.
+    pub(super) reads: Mutex<BTreeSet<EntryKey>>,
 }
 
 impl Session {
@@ -74,17 +80,31 @@ impl Session {
             token: self.inner.running.token(),
             sql,
             last_job: Mutex::default(),
+            reads: Mutex::default(),
         }
     }
 }
 
 impl StatementContext<'_> {
+    /// What the plan of a query is for that the session shows.
+    pub(super) fn plan_use(&self) -> PlanUse {
+        let result = match self.session.inner.changes.load(Ordering::Relaxed) {
+            true => ResultUse::Changelog,
+            false => ResultUse::Rows,
+        };
+        PlanUse { result, follow: false }
+    }
+
     /// Binds a statement to the session's tables, with values for `$1`, `$2`, ….
     fn plan(&self, parsed: &ParsedStatement, parameters: &[Parameter]) -> Result<Statement> {
         let planner = self.session.planner();
-        let planned = self.session.with_catalog(|catalog| match parameters {
-            [] => planner.plan(parsed, catalog),
-            parameters => planner.plan_with_parameters(parsed, catalog, parameters),
+        let planned = self.session.with_catalog(|catalog| {
+            let planned = match parameters {
+                [] => planner.plan(parsed, catalog),
+                parameters => planner.plan_with_parameters(parsed, catalog, parameters),
+            };
+            *self.reads.lock() = catalog.found();
+            planned
         });
         planned.map_err(|error| match self.token.is_cancelled() {
             true => Error::Cancelled,
@@ -105,15 +125,14 @@ impl StatementContext<'_> {
 pub(super) async fn run(cx: &StatementContext<'_>, statement: Statement) -> Result<Frame> {
     match statement {
         Statement::Query(plan) => query::frame(cx, plan),
-        Statement::Explain { analyze, verbose, format, statement } => {
-            explain::frame(cx, *statement, explain::Options { analyze, verbose, format }).await
-        }
+        Statement::Explain { options, statement } => explain::frame(cx, *statement, options).await,
         Statement::CreateTable(create) => write::create_table(cx, create).await,
         Statement::CreateView(create) => create_view(cx, create),
         Statement::CreateExternalTable(create) => write::create_external_table(cx, create),
         Statement::CreateSchema { name, if_not_exists } => {
             cx.session.catalog().create_schema(&name, if_not_exists).map(|_| Frame::empty())
         }
+        Statement::Insert(insert) if inserts::goes_on(cx, &insert)? => inserts::start(cx, &insert),
         Statement::Insert(insert) => write::insert(cx, insert).await,
         Statement::Copy(copy) => write::copy(cx, copy).await,
         Statement::CopyFrom(copy) => load::copy_from(cx, copy).await,
@@ -127,13 +146,26 @@ pub(super) async fn run(cx: &StatementContext<'_>, statement: Statement) -> Resu
             create_function(cx, function, on_conflict(or_replace, if_not_exists))
         }
         Statement::DropFunction { names, if_exists } => drop_functions(cx, &names, if_exists),
+        Statement::CreateMaterializedView(create) => views::create(cx, create).await,
+        Statement::StatementSet(inserts) => inserts::statement_set(cx, &inserts).await,
+        Statement::Flush => commits::flush(cx).await.map(|()| Frame::empty()),
+        Statement::StopJob(job) => {
+            cx.session.inner.jobs.running(&job)?.cancel();
+            Ok(Frame::empty())
+        }
         Statement::Set { key, value } => cx.session.set(&key, &value).map(|()| Frame::empty()),
         Statement::Reset { key } => reset(cx, key),
         Statement::Show(kind) => show(cx, kind),
         Statement::Describe(
             DescribeTarget::Table { schema, .. } | DescribeTarget::Query { schema },
         ) => describe(&schema).map(Frame::of_batch),
-        Statement::Drop { kind, names, if_exists } => drop_objects(cx, kind, &names, if_exists),
+        Statement::Describe(DescribeTarget::Job(number)) => {
+            let job = cx.session.inner.jobs.get(number)?;
+            job_listing::operators(&job).map(Frame::of_batch)
+        }
+        Statement::Drop { kind, names, if_exists, cascade } => {
+            drop_objects(cx, kind, &names, if_exists, cascade)
+        }
         Statement::Prepare { name, statement } => prepare(cx, name, *statement),
         Statement::Execute { name, parameters } => execute(cx, &name, &parameters).await,
         Statement::Deallocate { name } => deallocate(cx, name),
@@ -182,6 +214,7 @@ fn show(cx: &StatementContext<'_>, kind: ShowKind) -> Result<Frame> {
         ShowKind::Views => cx.listed(|l| l.relations(true)),
         ShowKind::Schemas => cx.listed(|l| l.schemas()),
         ShowKind::Functions => cx.listed(|l| l.functions()),
+        ShowKind::Jobs => job_listing::listing(&cx.session.inner.jobs.all()),
         ShowKind::Columns(name) => describe(&entry(cx, &name)?.schema()),
         ShowKind::Create(name) => {
             let entry = entry(cx, &name)?;
@@ -214,14 +247,21 @@ fn drop_objects(
     kind: DropKind,
     names: &[TableName],
     if_exists: bool,
+    cascade: bool,
 ) -> Result<Frame> {
     let catalog = cx.session.catalog();
     for name in names {
         match kind {
-            DropKind::Table | DropKind::View => catalog.drop_entry(kind, name, if_exists)?,
-            DropKind::Schema => catalog.drop_schema(&name.table, if_exists)?,
-            DropKind::Index => catalog.drop_index(&name.table, if_exists)?,
-        };
+            DropKind::Table | DropKind::View | DropKind::MaterializedView => {
+                views::drop_relation(cx, kind, name, if_exists, cascade)?;
+            }
+            DropKind::Schema => {
+                catalog.drop_schema(&name.table, if_exists)?;
+            }
+            DropKind::Index => {
+                catalog.drop_index(&name.table, if_exists)?;
+            }
+        }
     }
     Ok(Frame::empty())
 }

@@ -14,12 +14,14 @@ use thalweg_planner::{Copy, CreateExternalTable, CreateTable, Insert, QueryPlan,
 use thalweg_runtime::operators::sink::SinkSpec;
 
 use super::frame::Frame;
-use super::plan::{physical_plan, result_schema};
+use super::plan::{PlanUse, physical_plan, result_schema};
 use super::statement::{StatementContext, on_conflict, statement_text};
+use super::views;
 use crate::catalog::{
     Declaration, DeclaredTable, EngineTable, Entry, OnConflict, Table, TableSink, unknown_option,
 };
 use crate::connectors::compact::compacted;
+use crate::connectors::memory::ViewTable;
 use crate::connectors::registry::{self, TableDefinition};
 use crate::connectors::{
     FILE_SINK, FileFormat, FileWriteOptions, MemoryTable, Replaced, RowCounter,
@@ -51,6 +53,11 @@ pub(super) async fn create_table(cx: &StatementContext<'_>, create: CreateTable)
     let catalog = cx.session.catalog();
     if conflict == OnConflict::Keep && catalog.get(&name).is_some() {
         return Ok(Frame::empty());
+    }
+    if conflict == OnConflict::Replace
+        && let Some(key) = catalog.key_of(&name)
+    {
+        views::refuse_if_read(cx, &key, &format!("the table \"{name}\" cannot be replaced"))?;
     }
     let written = query.is_some();
     let (schema, batches) = match query {
@@ -137,6 +144,7 @@ pub(super) async fn insert(cx: &StatementContext<'_>, insert: Insert) -> Result<
         if overwrite {
             return Err(Error::unsupported(format!("INSERT OVERWRITE \"{name}\"")));
         }
+        let sink = of_columns(sink, table.as_ref(), &input);
         let written = insert_into_sink(cx, &input, sink).await?;
         table.written()?;
         return Ok(written);
@@ -151,6 +159,18 @@ pub(super) async fn insert(cx: &StatementContext<'_>, insert: Insert) -> Result<
     Ok(Frame::written(count))
 }
 
+/// The sink with the columns of the query, if the table declares none.
+pub(super) fn of_columns(mut sink: TableSink, table: &dyn Table, input: &QueryPlan) -> TableSink {
+    if table.schema().fields().is_empty()
+        && let Some(options) = sink.spec.options.as_object_mut()
+    {
+        let schema = with_distinct_names(&result_schema(input));
+        let schema = serde_json::to_value(schema).expect("a schema can be written as JSON");
+        options.insert("schema".to_string(), schema);
+    }
+    sink
+}
+
 /// Runs a query into the sink of a table.
 async fn insert_into_sink(
     cx: &StatementContext<'_>,
@@ -163,7 +183,7 @@ async fn insert_into_sink(
         options.insert("counter".to_string(), counter.id().into());
         options.insert("run".to_string(), executor.random_u64().into());
     }
-    let plan = physical_plan(input, &cx.settings)?;
+    let plan = physical_plan(input, &cx.settings, PlanUse::of_sink(&sink))?;
     let job = executor.run(&plan, sink.spec, sink.parallel, &cx.settings, &cx.token).await?;
     *cx.last_job.lock() = Some(job);
     Ok(Frame::written(counter.rows()))
@@ -172,6 +192,11 @@ async fn insert_into_sink(
 /// The table in memory behind a source, with its stored columns; other tables cannot do `what`.
 pub(super) fn memory_table<'a>(source: &'a dyn TableSource, what: &str) -> Result<&'a MemoryTable> {
     let table = EngineTable::of(source).map(|engine| engine.table.as_ref() as &dyn Any);
+    if table.is_some_and(|table| table.is::<ViewTable>()) {
+        let report = Report::new(format!("{what} is not possible"))
+            .with_detail("A materialized view changes with the tables that its query reads.");
+        return Err(Error::Statement(Box::new(report)));
+    }
     let stored = table.map(|table| match table.downcast_ref::<DeclaredTable>() {
         Some(declared) => declared.stored().as_ref() as &dyn Any,
         None => table,
@@ -211,7 +236,7 @@ pub(super) async fn copy(cx: &StatementContext<'_>, copy: Copy) -> Result<Frame>
     let parallel = !target.is_single_file();
     let replaced = Replaced::find(&target)?;
     let sink = SinkSpec { sink: FILE_SINK.to_string(), options: target.to_value() };
-    let plan = physical_plan(&copy.input, &cx.settings)?;
+    let plan = physical_plan(&copy.input, &cx.settings, PlanUse::default())?;
     let job = executor.run(&plan, sink, parallel, &cx.settings, &cx.token).await?;
     *cx.last_job.lock() = Some(job);
     replaced.remove()?;
@@ -231,9 +256,9 @@ pub(super) async fn rows(
     query: &QueryPlan,
     schema: SchemaRef,
 ) -> Result<Vec<RecordBatch>> {
-    let plan = physical_plan(query, &cx.settings)?;
+    let plan = physical_plan(query, &cx.settings, PlanUse::default())?;
     let executor = &cx.session.inner.executor;
-    let mut execution = executor.start(&plan, nullable(&schema), &cx.settings, &cx.token)?;
+    let mut execution = executor.start(&plan, nullable(&schema), None, &cx.settings, &cx.token)?;
     let mut batches = Vec::new();
     let mut charge = executor.memory().reserve("rows to be written");
     while let Some(batch) = poll_fn(|context| execution.poll_batch(context)).await {

@@ -136,14 +136,22 @@ fn streaming() -> Vec<SettingDefinition> {
             SettingKind::Duration { minus_one: true },
             || SettingValue::Duration(100_000),
             "How long an incomplete buffer of a continuous query waits before it is sent on; 0 sends what each step \
-             produced, -1 sends full buffers only. It has no effect on batch queries.",
+             produced, -1 sends full buffers only. The hint OPTIONS('buffer_timeout' = '…') sets it for a part of a query. It \
+             has no effect on batch queries.",
         ),
         define(
             "latency_target",
             SettingKind::Duration { minus_one: false },
             no_time,
-            "Time from a row's arrival to its effect in the result that buffer timeouts are tuned for; 0 tunes nothing. \
-             It has no effect yet.",
+            "Time from a row's arrival to its effect in the result of a continuous query that buffer timeouts are steered \
+             towards, between 0 and buffer_timeout (or its default where that is -1); 0 steers nothing.",
+        ),
+        define(
+            "view_commit_interval",
+            SettingKind::Duration { minus_one: false },
+            || SettingValue::Duration(200_000),
+            "How long materialized views, and INSERTs in the background, go on without making visible what they have; FLUSH \
+             does not wait for it.",
         ),
         define(
             "state_ttl",

@@ -8,6 +8,7 @@ mod machine;
 mod value;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use thalweg_optimizer::{ExchangePolicy, StrategySwitches};
 use thalweg_planner::suggest;
@@ -37,6 +38,15 @@ pub enum RuntimeMode {
     Batch,
     /// As a continuous query.
     Streaming,
+}
+
+/// Reads a buffer timeout in the form of its setting, in microseconds: 0 is at once and −1 never.
+pub(crate) fn buffer_timeout_us(text: &str) -> Result<i64> {
+    let definition = find("buffer_timeout")?;
+    match definition.kind.parse(&definition.name, text)? {
+        SettingValue::Duration(us) => Ok(us),
+        other => Err(Error::internal(format!("a buffer timeout of {other}"))),
+    }
 }
 
 /// The values that differ from the defaults.
@@ -103,6 +113,12 @@ impl Settings {
     /// Where spill files go.
     pub fn spill_directory(&self) -> String {
         self.known("spill_directory").to_string()
+    }
+
+    /// How long views wait between commits; at least a millisecond.
+    pub fn view_commit_interval(&self) -> Duration {
+        let micros = u64::try_from(self.micros("view_commit_interval")).unwrap_or(0);
+        Duration::from_micros(micros.max(1_000))
     }
 
     /// Microseconds after which an incomplete buffer is sent; 0 for at once, −1 for never.

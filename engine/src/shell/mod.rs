@@ -55,6 +55,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn run(arguments: &Arguments) -> ExitCode {
     let session = Session::new();
+    session.on_job_failure(|text| to_stderr(&format!("Error: {text}")));
     let interrupts = match Interrupts::follow(session.clone()) {
         Ok(interrupts) => interrupts,
         Err(error) => {
@@ -75,7 +76,7 @@ fn run(arguments: &Arguments) -> ExitCode {
     if let Some(format) = arguments.format {
         runner.set_format(format);
     }
-    run_inputs(&mut runner, &arguments.inputs, &interrupts)
+    run_inputs(&mut runner, &session, &arguments.inputs, &interrupts)
 }
 
 /// The start-up file: a failure in it is reported and does not keep the rest from running.
@@ -89,12 +90,18 @@ fn run_rc(runner: &mut Runner) {
     }
 }
 
-fn run_inputs(runner: &mut Runner, inputs: &[Input], interrupts: &Interrupts) -> ExitCode {
+fn run_inputs(
+    runner: &mut Runner,
+    session: &Session,
+    inputs: &[Input],
+    interrupts: &Interrupts,
+) -> ExitCode {
     if runner.has_ended() {
         return status(runner);
     }
     if inputs.is_empty() && io::stdin().is_terminal() {
         interrupts.set_interactive();
+        session.run_inserts_in_background(true);
         interactive::run(runner);
         return ExitCode::SUCCESS;
     }

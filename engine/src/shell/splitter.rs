@@ -2,7 +2,7 @@
 //!
 //! A statement ends at a `;` outside quotes, comments and dollar quotes; a dot command is a line that begins with `.`
 //! where a statement could begin. Text is scanned once, however it is cut into pieces. The splitter knows no SQL
-//! beyond that: what it hands out may still be wrong.
+//! beyond that, but that a statement set goes on to its END: what it hands out may still be wrong.
 
 use std::mem;
 
@@ -108,6 +108,7 @@ impl Splitter {
             let bytes = self.text.as_bytes();
             let (byte, next) = (bytes[self.scanned], bytes.get(self.scanned + 1).copied());
             match (byte, next) {
+                (b';', _) if self.is_inside_statement_set() => self.scanned += 1,
                 (b';', _) => {
                     if let Some(statement) = self.cut_statement() {
                         return Some(statement);
@@ -252,6 +253,19 @@ impl Splitter {
         self.enter(State::DollarQuoted { tag }, length + 2);
     }
 
+    /// Whether the text up to the scan's place begins a set of statements and does not end it.
+    fn is_inside_statement_set(&self) -> bool {
+        if !self.begun {
+            return false;
+        }
+        let text = &self.text[self.start..self.scanned];
+        let mut words = text.split_ascii_whitespace();
+        let begins = ["EXECUTE", "STATEMENT", "SET"]
+            .iter()
+            .all(|wanted| words.next().is_some_and(|word| word.eq_ignore_ascii_case(wanted)));
+        begins && !ends_statement_set(text)
+    }
+
     /// At a `;`: the text before it, unless it says nothing.
     fn cut_statement(&mut self) -> Option<Piece> {
         let rest = self.text.split_off(self.scanned + 1);
@@ -285,6 +299,17 @@ impl Splitter {
         self.scanned = 0;
         Some(Piece { command, line })
     }
+}
+
+/// Whether the text ends with an END that stands behind a `;`, as that of a CASE does not.
+fn ends_statement_set(text: &str) -> bool {
+    let text = text.trim_end();
+    let Some(at) = text.len().checked_sub("END".len()).filter(|&at| text.is_char_boundary(at))
+    else {
+        return false;
+    };
+    let (before, end) = text.split_at(at);
+    end.eq_ignore_ascii_case("END") && before.trim_end().ends_with(';')
 }
 
 fn line_ends(text: &str) -> u32 {
@@ -338,6 +363,14 @@ mod tests {
         );
         assert_eq!(statements(" ;; ; "), [""; 0]);
         assert_eq!(statements(""), [""; 0]);
+    }
+
+    #[test]
+    fn a_statement_set_goes_on_to_its_end() {
+        let set = "execute statement set begin\n insert into t select case when a then 1 end;\n \
+                   insert into u select 1;end";
+        assert_eq!(statements(&format!("{set}; SELECT 1")), [set, "SELECT 1"]);
+        assert_eq!(statements("EXECUTE STATEMENT; SELECT 1"), ["EXECUTE STATEMENT", "SELECT 1"]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! CREATE TABLE in all its forms, and CREATE VIEW.
+//! CREATE TABLE in all its forms, and CREATE [MATERIALIZED] VIEW.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,13 +12,16 @@ use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::tokenizer::{Token, Tokenizer};
 
 use super::columns::columns;
+use super::event_time_field::with_event_time_field;
 use super::names::{normalized, span_of_name, table_name};
 use super::outputs::{distinct_names, names};
 use super::relation::rename;
 use super::statements::{Context, ours};
 use crate::error::{PlannerError, Result};
 use crate::parse::{ExternalTableAst, TableColumns, span_of};
-use crate::statement::{CreateExternalTable, CreateTable, CreateView, Statement};
+use crate::statement::{
+    CreateExternalTable, CreateMaterializedView, CreateTable, CreateView, QueryPlan, Statement,
+};
 
 impl Context<'_> {
     pub(super) fn external_table(&self, table: &ExternalTableAst) -> Result<Statement> {
@@ -76,6 +79,7 @@ impl Context<'_> {
                 .with_span(span_of_name(&create.name)));
         }
         let (name, binder) = (table_name(&create.name)?, self.binder());
+        let declared = &with_event_time_field(declared, &mut options)?;
         let columns = columns(&binder, &name, &create.columns, &create.constraints, declared)?;
         let mut take = |key: &str| {
             let at = options.iter().position(|(k, _)| k == key)?;
@@ -200,18 +204,7 @@ impl Context<'_> {
 
     pub(super) fn create_view(&self, create: &ast::CreateView) -> Result<Statement> {
         let span = span_of_name(&create.name);
-        if create.materialized {
-            return Err(PlannerError::not_supported("CREATE MATERIALIZED VIEW").with_span(span));
-        }
-        let plain = matches!(create.options, CreateTableOptions::None);
-        if !plain
-            || create.or_alter
-            || create.to.is_some()
-            || create.with_no_schema_binding
-            || !create.cluster_by.is_empty()
-        {
-            return Err(PlannerError::not_supported("this clause of CREATE VIEW").with_span(span));
-        }
+        refuse_view_clauses(create)?;
         let binder = self.binder();
         let plan = binder.bind(binder.prepare(create.query.as_ref().clone(), &[])?)?;
         let columns: Vec<String> = create.columns.iter().map(|c| normalized(&c.name)).collect();
@@ -231,6 +224,57 @@ impl Context<'_> {
             temporary: create.temporary,
         }))
     }
+
+    pub(super) fn create_materialized_view(&self, create: &ast::CreateView) -> Result<Statement> {
+        let span = span_of_name(&create.name);
+        refuse_view_clauses(create)?;
+        if create.temporary {
+            let what = "a temporary materialized view";
+            return Err(PlannerError::not_supported(what).with_span(span));
+        }
+        let binder = self.binder();
+        let plan = binder.bind(binder.prepare(without_order(&create.query), &[])?)?;
+        let columns: Vec<String> = create.columns.iter().map(|c| normalized(&c.name)).collect();
+        let name = table_name(&create.name)?;
+        let shown = if columns.is_empty() { names(&create.query, plan.schema()) } else { columns };
+        unique_names(&shown).map_err(|e| e.with_span(span))?;
+        let plan = ours(rename(&name.to_string(), plan, shown.clone()))?;
+        let query = QueryPlan { names: shown, ..binder.finish(plan)? };
+        Ok(Statement::CreateMaterializedView(CreateMaterializedView {
+            name,
+            sql: text_after_as(self.parsed.sql()).unwrap_or_else(|| create.query.to_string()),
+            query,
+            or_replace: create.or_replace,
+            if_not_exists: create.if_not_exists,
+        }))
+    }
+}
+
+fn refuse_view_clauses(create: &ast::CreateView) -> Result<()> {
+    let plain = matches!(create.options, CreateTableOptions::None);
+    let refused = !plain
+        || create.or_alter
+        || create.to.is_some()
+        || create.with_no_schema_binding
+        || !create.cluster_by.is_empty();
+    match refused {
+        true => Err(PlannerError::not_supported("this clause of CREATE VIEW")
+            .with_span(span_of_name(&create.name))),
+        false => Ok(()),
+    }
+}
+
+/// The query without an ORDER BY that does not decide which rows there are: a table has no order.
+fn without_order(query: &ast::Query) -> ast::Query {
+    let decides = query.limit_clause.is_some()
+        || query.fetch.is_some()
+        || matches!(query.body.as_ref(), ast::SetExpr::Select(select)
+            if matches!(select.distinct, Some(ast::Distinct::On(_))));
+    let mut query = query.clone();
+    if !decides {
+        query.order_by = None;
+    }
+    query
 }
 
 fn unique_names(names: &[String]) -> Result<()> {

@@ -9,7 +9,8 @@ use datafusion_expr::LogicalPlan;
 
 use super::translate::translate;
 use crate::error::{PlannerError, Result};
-use crate::parse::Hint;
+use super::option_hints::options_of;
+use crate::parse::{Hint, OPTIONS};
 use crate::statement::{QueryPlan, RelationHint, Statement};
 use crate::suggest::did_you_mean;
 
@@ -26,6 +27,7 @@ pub(super) fn attach(statement: &mut Statement, hints: &[Hint]) -> Result<()> {
         Statement::Copy(copy) => Some(&mut copy.input),
         Statement::Modify(modify) => Some(&mut modify.input),
         Statement::CreateTable(create) => create.query.as_mut(),
+        Statement::CreateMaterializedView(create) => Some(&mut create.query),
         // Its hints are read when it is executed.
         Statement::Prepare { .. } => return Ok(()),
         Statement::CreateView(_)
@@ -40,6 +42,9 @@ pub(super) fn attach(statement: &mut Statement, hints: &[Hint]) -> Result<()> {
         | Statement::Show(_)
         | Statement::Describe(_)
         | Statement::Drop { .. }
+        | Statement::StatementSet(_)
+        | Statement::Flush
+        | Statement::StopJob(_)
         | Statement::Execute { .. }
         | Statement::Deallocate { .. } => None,
     };
@@ -54,9 +59,14 @@ pub(super) fn attach(statement: &mut Statement, hints: &[Hint]) -> Result<()> {
 fn attach_to_query(query: &mut QueryPlan, hints: &[Hint]) -> Result<()> {
     let known = relation_names(query)?;
     for hint in hints {
+        if hint.name == OPTIONS {
+            query.options.extend(options_of(hint)?);
+            query.blocks = hint.blocks.to_vec();
+            continue;
+        }
         if !JOIN_HINTS.contains(&hint.name.as_str()) {
             return Err(PlannerError::not_supported(format!("the hint {}", hint.name))
-                .with_hint(format!("the hints that work are {}", JOIN_HINTS.join(", ")))
+                .with_hint(format!("the hints that work are {}, {OPTIONS}", JOIN_HINTS.join(", ")))
                 .with_span(hint.span));
         }
         let relations = relations_of(&hint.arguments);

@@ -14,6 +14,7 @@ use datafusion_sql::sqlparser::ast::{
 use super::computed::{name_stored, stored_schema, without_computed};
 use super::cte::{resolve_ctes, select_all_from};
 use super::desugar::{Parameter, desugar};
+use super::group_windows::group_by_windows;
 use super::locate::complete;
 use super::names::{as_path, normalized, span_of_name, table_name};
 use super::outputs::names;
@@ -84,6 +85,7 @@ impl Binder<'_> {
         desugar(&mut tree, parameters)?;
         compare_rows(&mut tree);
         resolve_using(&mut tree)?;
+        group_by_windows(&mut tree)?;
         resolve_ctes(&mut tree, self.planner.options.share_ctes)?;
         mark_operations(&mut tree);
         Ok(tree)
@@ -133,10 +135,8 @@ impl<'a> Context<'a> {
         match ast {
             Ast::Query(query) => self.query(query).map(Statement::Query),
             Ast::Table(name) => self.query(&select_all_from(name.clone())).map(Statement::Query),
-            Ast::Explain { analyze, verbose, format, inner } => Ok(Statement::Explain {
-                analyze: *analyze,
-                verbose: *verbose,
-                format: *format,
+            Ast::Explain { options, inner } => Ok(Statement::Explain {
+                options: *options,
                 statement: Box::new(self.plan(inner)?),
             }),
             Ast::Copy(copy) => self.copy(copy),
@@ -148,8 +148,19 @@ impl<'a> Context<'a> {
             Ast::Reset { key } => Ok(Statement::Reset { key: key.clone() }),
             Ast::Show(show) => self.show(show),
             Ast::Describe(describe) => self.describe(describe),
+            Ast::StatementSet(inserts) => self.statement_set(inserts),
+            Ast::Flush => Ok(Statement::Flush),
+            Ast::StopJob(job) => Ok(Statement::StopJob(job.clone())),
             Ast::Sql(statement) => self.sql(statement),
         }
+    }
+
+    fn statement_set(&self, inserts: &[Ast]) -> Result<Statement> {
+        let insert = |ast: &Ast| match self.plan(ast)? {
+            Statement::Insert(insert) => Ok(insert),
+            _ => Err(PlannerError::internal("a statement set holds INSERTs alone")),
+        };
+        Ok(Statement::StatementSet(inserts.iter().map(insert).collect::<Result<_>>()?))
     }
 
     pub(super) fn query(&self, query: &Query) -> Result<QueryPlan> {
@@ -193,6 +204,7 @@ impl<'a> Context<'a> {
             ShowAst::Views => ShowKind::Views,
             ShowAst::Schemas => ShowKind::Schemas,
             ShowAst::Functions => ShowKind::Functions,
+            ShowAst::Jobs => ShowKind::Jobs,
             ShowAst::Columns(name) => {
                 let DescribeTarget::Table { name, .. } = self.describe_table(name)? else {
                     return Err(PlannerError::internal("a table's description is a query's"));
@@ -207,6 +219,7 @@ impl<'a> Context<'a> {
     fn describe(&self, describe: &DescribeAst) -> Result<Statement> {
         let target = match describe {
             DescribeAst::Table(name) => self.describe_table(name)?,
+            DescribeAst::Job(number) => DescribeTarget::Job(*number),
             DescribeAst::Query(query) => {
                 let query = self.query(query)?;
                 DescribeTarget::Query { schema: Arc::clone(query.plan.schema().inner()) }
@@ -234,6 +247,9 @@ impl<'a> Context<'a> {
             SqlStatement::CreateTable(create) => {
                 self.create_table(create, &TableColumns::default())
             }
+            SqlStatement::CreateView(create) if create.materialized => {
+                self.create_materialized_view(create)
+            }
             SqlStatement::CreateView(create) => self.create_view(create),
             SqlStatement::CreateSchema {
                 schema_name: SchemaName::Simple(name),
@@ -257,8 +273,8 @@ impl<'a> Context<'a> {
                 let names = names.collect::<Result<Vec<_>>>()?;
                 Ok(Statement::DropFunction { names, if_exists: drop.if_exists })
             }
-            SqlStatement::Drop { object_type, if_exists, names, .. } => {
-                self.drop(*object_type, *if_exists, names)
+            SqlStatement::Drop { object_type, if_exists, names, cascade, .. } => {
+                self.drop(*object_type, *if_exists, names, *cascade)
             }
             SqlStatement::Prepare { name, statement, .. } => {
                 let ast = match statement.as_ref() {
@@ -318,6 +334,9 @@ impl<'a> Context<'a> {
         if let ast::TableObject::TableName(name) = &insert.table
             && let Ok(table) = table_name(name).and_then(|name| binder.resolve(&name))
         {
+            if table.schema().fields().is_empty() && !table.is::<ViewSource>() {
+                return self.insert_into_any(insert, name, table);
+            }
             computed = self.catalog.computed_columns(table.as_ref());
             name_stored(&mut statement, &table.schema(), &computed)?;
             let columns =
@@ -360,10 +379,17 @@ impl<'a> Context<'a> {
         Ok(Statement::Insert(Insert { table, source: target, input, overwrite }))
     }
 
-    fn drop(&self, object: ObjectType, if_exists: bool, names: &[ObjectName]) -> Result<Statement> {
+    fn drop(
+        &self,
+        object: ObjectType,
+        if_exists: bool,
+        names: &[ObjectName],
+        cascade: bool,
+    ) -> Result<Statement> {
         let kind = match object {
             ObjectType::Table => DropKind::Table,
             ObjectType::View => DropKind::View,
+            ObjectType::MaterializedView => DropKind::MaterializedView,
             ObjectType::Schema => DropKind::Schema,
             ObjectType::Index => DropKind::Index,
             other => {
@@ -372,7 +398,7 @@ impl<'a> Context<'a> {
             }
         };
         let names = names.iter().map(table_name).collect::<Result<Vec<_>>>()?;
-        Ok(Statement::Drop { kind, names, if_exists })
+        Ok(Statement::Drop { kind, names, if_exists, cascade })
     }
 }
 

@@ -39,11 +39,16 @@ pub(super) fn check(ast: &mut Ast, hints: &Materialized) -> Result<()> {
             check_columns(columns, hints)
         }
         Ast::ExternalTable(table) => check_columns(&mut table.declared, hints),
-        Ast::Describe(DescribeAst::Table(_))
+        Ast::StatementSet(inserts) => {
+            inserts.iter_mut().try_for_each(|insert| check(insert, hints))
+        }
+        Ast::Describe(DescribeAst::Table(_) | DescribeAst::Job(_))
         | Ast::Table(_)
         | Ast::Set { .. }
         | Ast::Reset { .. }
-        | Ast::Show(_) => Ok(()),
+        | Ast::Show(_)
+        | Ast::Flush
+        | Ast::StopJob(_) => Ok(()),
     }
 }
 

@@ -1,29 +1,35 @@
-//! Optimizer hints: `SELECT /*+ NAME(arguments), … */`.
+//! Hints: `SELECT /*+ NAME(arguments), … */`, and `table /*+ OPTIONS('key' = 'value') */`.
 //!
 //! Hints are read from the tokens, because the syntax tree keeps neither their place nor those it does not expect.
-//! A hint anywhere but right after SELECT is an error, as is an unknown name: a hint that is silently dropped is worse
-//! than none.
+//! A hint anywhere else is an error, as is an unknown name: a hint that is silently dropped is worse than none.
 
-use datafusion_sql::sqlparser::keywords::Keyword;
+use std::sync::Arc;
+
 use datafusion_sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 
+use super::hint_places::{HintScope, is_hint, places};
 use super::position::span_of;
 use crate::error::{PlannerError, Result, Span};
 use crate::suggest::did_you_mean;
 
 /// The hints there are.
-const KNOWN: [&str; 6] =
-    ["BROADCAST", "SHUFFLE_HASH", "SHUFFLE_MERGE", "NEST_LOOP", "LEADING", "ROWS"];
+const KNOWN: [&str; 7] =
+    ["BROADCAST", "SHUFFLE_HASH", "SHUFFLE_MERGE", "NEST_LOOP", "LEADING", "ROWS", OPTIONS];
 
-/// One optimizer hint.
+/// The hint that sets options of what it stands at.
+pub(crate) const OPTIONS: &str = "OPTIONS";
+
+/// One hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hint {
     /// Its name in upper case.
     pub name: String,
     /// The text between its parentheses, trimmed; empty when there are none.
     pub arguments: String,
-    /// Which SELECT of the statement it belongs to, counted from 0 in the order the keywords are written.
-    pub block: usize,
+    /// What it is about.
+    pub scope: HintScope,
+    /// The names of all derived tables and common table expressions of the statement.
+    pub blocks: Arc<[String]>,
     /// Where the comment that holds it stands.
     pub span: Option<Span>,
 }
@@ -31,34 +37,40 @@ pub struct Hint {
 /// All hints among the tokens of one statement.
 pub(super) fn collect(tokens: &[TokenWithSpan]) -> Result<Vec<Hint>> {
     let mut hints = Vec::new();
-    let mut selects = 0;
-    let mut after_select = false;
-    for token in tokens {
-        match &token.token {
-            Token::Whitespace(Whitespace::MultiLineComment(comment))
-                if comment.starts_with('+') =>
-            {
-                let span = span_of(token.span);
-                if !after_select {
-                    return Err(PlannerError::not_supported("a hint at this place")
-                        .with_hint("write hints right after SELECT: SELECT /*+ … */".to_string())
-                        .with_span(span));
-                }
-                read(&comment[1..], selects - 1, span, &mut hints)?;
-            }
-            Token::Whitespace(_) => {}
-            Token::Word(word) if word.keyword == Keyword::SELECT && word.quote_style.is_none() => {
-                selects += 1;
-                after_select = true;
-            }
-            _ => after_select = false,
+    if !tokens.iter().any(|token| is_hint(&token.token)) {
+        return Ok(hints);
+    }
+    let places = places(tokens);
+    let blocks: Arc<[String]> = places.blocks.into();
+    for (at, scope) in places.scopes {
+        let span = span_of(tokens[at].span);
+        let Token::Whitespace(Whitespace::MultiLineComment(comment)) = &tokens[at].token else {
+            continue;
+        };
+        if scope == HintScope::Nowhere {
+            return Err(misplaced().with_span(span));
         }
+        read(&comment[1..], &Place { scope, blocks: blocks.clone(), span }, &mut hints)?;
     }
     Ok(hints)
 }
 
+fn misplaced() -> PlannerError {
+    PlannerError::not_supported("a hint at this place").with_hint(
+        "write hints right after SELECT: SELECT /*+ … */, or OPTIONS behind a table's name".to_string(),
+    )
+}
+
+/// Where a comment with hints stands.
+struct Place {
+    scope: HintScope,
+    blocks: Arc<[String]>,
+    span: Option<Span>,
+}
+
 /// Reads `NAME`, `NAME(arguments)`, … from a comment's text.
-fn read(text: &str, block: usize, span: Option<Span>, hints: &mut Vec<Hint>) -> Result<()> {
+fn read(text: &str, place: &Place, hints: &mut Vec<Hint>) -> Result<()> {
+    let span = place.span;
     let mut rest = text.trim_start_matches(separator);
     while !rest.is_empty() {
         let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
@@ -80,7 +92,11 @@ fn read(text: &str, block: usize, span: Option<Span>, hints: &mut Vec<Hint>) -> 
                 )
                 .with_span(span));
         }
-        hints.push(Hint { name, arguments: arguments.trim().to_string(), block, span });
+        if matches!(place.scope, HintScope::Table(_)) && name != OPTIONS {
+            return Err(misplaced().with_span(span));
+        }
+        let (scope, blocks) = (place.scope.clone(), place.blocks.clone());
+        hints.push(Hint { name, arguments: arguments.trim().to_string(), scope, blocks, span });
         rest = after.trim_start_matches(separator);
     }
     Ok(())

@@ -1,14 +1,16 @@
 //! SQL text → parsed statements: tokens, places, hints, and the syntax trees of single statements.
 //!
 //! Statements the parser crate does not know, or reads in another spirit, have heads of their own in this folder
-//! (EXPLAIN, COPY, SET, SHOW, DESCRIBE, CREATE EXTERNAL TABLE); all others are read by `sqlparser`. Nothing here
+//! (EXPLAIN, COPY, SET, SHOW, DESCRIBE, CREATE EXTERNAL TABLE, FLUSH, STOP JOB, EXECUTE STATEMENT SET); all others are read by `sqlparser`. Nothing here
 //! knows a table or a function.
 
 mod copy;
 mod depth;
 mod dialect;
 mod external;
+mod hint_places;
 mod hints;
+mod jobs;
 mod keywords;
 mod materialized;
 mod operators;
@@ -25,9 +27,11 @@ use std::sync::Arc;
 use datafusion_sql::sqlparser::ast::{self, ObjectName, Query};
 
 use crate::error::Span;
-use crate::statement::ExplainFormat;
+use crate::statement::{ExplainOptions, JobName};
 
+pub use hint_places::HintScope;
 pub use hints::Hint;
+pub(crate) use hints::OPTIONS;
 
 pub(crate) use copy::{CopyAst, CopySource};
 pub(crate) use external::ExternalTableAst;
@@ -84,6 +88,9 @@ impl ParsedStatement {
             | Ast::Reset { .. }
             | Ast::Show(_)
             | Ast::Describe(_)
+            | Ast::StatementSet(_)
+            | Ast::Flush
+            | Ast::StopJob(_)
             | Ast::Sql(_) => false,
         }
     }
@@ -96,9 +103,7 @@ pub(crate) enum Ast {
     /// `TABLE t`.
     Table(ObjectName),
     Explain {
-        analyze: bool,
-        verbose: bool,
-        format: ExplainFormat,
+        options: ExplainOptions,
         inner: Box<Ast>,
     },
     Copy(Box<CopyAst>),
@@ -116,6 +121,10 @@ pub(crate) enum Ast {
     },
     Show(ShowAst),
     Describe(DescribeAst),
+    /// Each is an INSERT.
+    StatementSet(Vec<Ast>),
+    Flush,
+    StopJob(JobName),
     Sql(Box<ast::Statement>),
 }
 
@@ -124,4 +133,5 @@ pub(crate) enum Ast {
 pub(crate) enum DescribeAst {
     Table(ObjectName),
     Query(Box<Query>),
+    Job(u64),
 }

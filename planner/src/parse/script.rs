@@ -18,7 +18,7 @@ use super::{
     Ast, DescribeAst, ParsedStatement, depth, hints, keywords, operators, window_functions,
 };
 use crate::error::{PlannerError, Result, Span};
-use crate::statement::ExplainFormat;
+use crate::statement::{ExplainFormat, ExplainOptions};
 
 /// How deeply statements, queries and expressions may be nested in the text.
 const MAX_NESTING: usize = 200;
@@ -165,10 +165,9 @@ impl<'a> Script<'a> {
             Keyword::SHOW => self.show(),
             Keyword::DESCRIBE | Keyword::DESC => self.describe(),
             Keyword::TABLE => self.table(),
-            Keyword::FLUSH => {
-                let span = span_of(self.parser.peek_token().span);
-                Err(PlannerError::not_supported("FLUSH").with_span(span))
-            }
+            Keyword::FLUSH => self.flush(),
+            Keyword::EXECUTE if self.executes_statement_set() => self.statement_set(),
+            _ if self.stops_job() => self.stop_job(),
             Keyword::CREATE if self.creates_external_table() => self.create_external_table(),
             Keyword::NoKeyword if value.eq_ignore_ascii_case("describe") => self.describe(),
             _ => self.sql(),
@@ -189,7 +188,7 @@ impl<'a> Script<'a> {
 
     fn explain(&mut self) -> Result<Ast> {
         self.parser.next_token();
-        let (mut analyze, mut verbose, mut format) = (false, false, ExplainFormat::Text);
+        let mut options = ExplainOptions::default();
         if self.parser.peek_token().token == Token::LParen
             && !starts_query(&self.parser.peek_nth_token(1).token)
         {
@@ -197,10 +196,15 @@ impl<'a> Script<'a> {
             loop {
                 let option = self.parser.next_token();
                 match option.token.to_string().to_uppercase().as_str() {
-                    "ANALYZE" => analyze = self.explain_flag()?,
-                    "VERBOSE" => verbose = self.explain_flag()?,
-                    "FORMAT" => format = self.explain_format()?,
-                    _ => return Err(self.expected("ANALYZE, VERBOSE or FORMAT", &option)),
+                    "ANALYZE" => options.analyze = self.explain_flag()?,
+                    "VERBOSE" => options.verbose = self.explain_flag()?,
+                    "VERIFY" => options.verify = self.explain_flag()?,
+                    "CHANGELOG_MODE" => options.changelog_mode = self.explain_flag()?,
+                    "FORMAT" => options.format = self.explain_format()?,
+                    _ => {
+                        let known = "ANALYZE, VERBOSE, VERIFY, CHANGELOG_MODE or FORMAT";
+                        return Err(self.expected(known, &option));
+                    }
                 }
                 if !self.parser.consume_token(&Token::Comma) {
                     break;
@@ -208,17 +212,28 @@ impl<'a> Script<'a> {
             }
             self.expect(&Token::RParen)?;
         } else {
-            analyze = self.parser.parse_keyword(Keyword::ANALYZE);
-            verbose = self.parser.parse_keyword(Keyword::VERBOSE);
+            options.changelog_mode = self.word("CHANGELOG_MODE");
+            options.analyze = self.parser.parse_keyword(Keyword::ANALYZE);
+            options.verbose = self.parser.parse_keyword(Keyword::VERBOSE);
             if self.parser.parse_keyword(Keyword::FORMAT) {
-                format = self.explain_format()?;
+                options.format = self.explain_format()?;
             }
         }
         let inner = self.statement()?;
         if let Ast::Explain { .. } = inner {
             return Err(PlannerError::not_supported("EXPLAIN of EXPLAIN"));
         }
-        Ok(Ast::Explain { analyze, verbose, format, inner: Box::new(inner) })
+        Ok(Ast::Explain { options, inner: Box::new(inner) })
+    }
+
+    /// Takes a word that the parser has no keyword for.
+    fn word(&mut self, word: &str) -> bool {
+        let next = self.parser.peek_token();
+        let found = matches!(&next.token, Token::Word(w) if w.value.eq_ignore_ascii_case(word));
+        if found {
+            self.parser.next_token();
+        }
+        found
     }
 
     fn explain_flag(&mut self) -> Result<bool> {
@@ -248,6 +263,9 @@ impl<'a> Script<'a> {
 
     fn describe(&mut self) -> Result<Ast> {
         self.parser.next_token();
+        if self.describes_job() {
+            return self.describe_job();
+        }
         let _ = self.parser.parse_keyword(Keyword::TABLE);
         if starts_query(&self.parser.peek_token().token) {
             let query = self.parser.parse_query().map_err(|e| self.translate(e))?;

@@ -17,6 +17,7 @@ pub(crate) enum ShowAst {
     Views,
     Schemas,
     Functions,
+    Jobs,
     Columns(ObjectName),
     Create(ObjectName),
 }
@@ -65,7 +66,7 @@ impl Script<'_> {
         Ok(Ast::Reset { key: Some(self.setting_key()?) })
     }
 
-    /// `SHOW ALL | TABLES | VIEWS | SCHEMAS | FUNCTIONS | COLUMNS FROM t | CREATE TABLE t | key`.
+    /// `SHOW ALL | TABLES | VIEWS | SCHEMAS | FUNCTIONS | JOBS | COLUMNS FROM t | CREATE TABLE t | key`.
     pub(super) fn show(&mut self) -> Result<Ast> {
         self.parser.next_token();
         let word = self.parser.peek_token().token.to_string().to_uppercase();
@@ -76,6 +77,7 @@ impl Script<'_> {
             "VIEWS" => Some(ShowAst::Views),
             "SCHEMAS" => Some(ShowAst::Schemas),
             "FUNCTIONS" => Some(ShowAst::Functions),
+            "JOBS" => Some(ShowAst::Jobs),
             _ => None,
         };
         if let (true, Some(listing)) = (single, listing) {
@@ -93,6 +95,7 @@ impl Script<'_> {
             return self.object_name().map(|name| Ast::Show(ShowAst::Columns(name)));
         }
         if self.parser.parse_keyword(Keyword::CREATE) {
+            let _ = self.parser.parse_keyword(Keyword::MATERIALIZED);
             let next = self.parser.peek_token();
             if self.parser.parse_one_of_keywords(&[Keyword::TABLE, Keyword::VIEW]).is_none() {
                 return Err(self.expected("TABLE or VIEW", &next));

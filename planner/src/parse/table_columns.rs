@@ -1,5 +1,5 @@
 //! What the parser does not read among the columns of CREATE TABLE: computed columns (`ts AS expression`), columns that
-//! the connector knows of a row (`k VARCHAR METADATA FROM 'key' VIRTUAL`), and `WATERMARK FOR ts AS expression`.
+//! the connector knows of a row (`k VARCHAR METADATA FROM 'key' VIRTUAL`), and `WATERMARK FOR ts [AS expression]`.
 //!
 //! They are taken out of the tokens before the parser sees them, and read when the parser has read the rest of the
 //! statement. Invariant: what was taken out belongs to the table whose name stands before its parenthesis; what no
@@ -40,7 +40,7 @@ pub(crate) struct MetadataAst {
     pub(crate) is_virtual: bool,
 }
 
-/// `WATERMARK FOR column AS expr`.
+/// `WATERMARK FOR column AS expr`; without AS the column itself is the expression.
 #[derive(Debug, Clone)]
 pub(crate) struct WatermarkAst {
     pub(crate) column: Ident,
@@ -128,7 +128,10 @@ impl Script<'_> {
                 let first = self.parser.next_token();
                 self.parser.next_token();
                 let column = self.column_name()?;
-                let expr = self.expression_after_as()?;
+                let expr = match self.parser.peek_token().token {
+                    Token::Comma | Token::RParen => Expr::Identifier(column.clone()),
+                    _ => self.expression_after_as()?,
+                };
                 if columns.watermark.replace(WatermarkAst { column, expr }).is_some() {
                     let error = PlannerError::invalid("a table has one watermark at most");
                     return Err(error.with_span(span_of(first.span)));

@@ -1,7 +1,7 @@
 //! Errors: message, place and suggestion.
 
 use super::stub::error;
-use thalweg_planner::{ErrorKind, Planner};
+use thalweg_planner::{ErrorKind, HintScope, Planner};
 
 /// Message, the text over the carets, and the hint.
 #[track_caller]
@@ -174,9 +174,15 @@ fn what_would_be_dropped_is_refused() {
     refused("SELECT * FROM t FOR SYSTEM_TIME AS OF '2020-01-01'", "FOR SYSTEM_TIME AS OF", "t");
     refused("SELECT TOP 3 * FROM t", "TOP (write LIMIT)", "SELECT");
     refused(
-        "SELECT * FROM t /*+ OPTIONS('x'='y') */",
+        "SELECT * FROM t WHERE id /*+ OPTIONS('x'='y') */ = 1",
         "a hint at this place",
         "/*+ OPTIONS('x'='y') */",
+    );
+    refused("SELECT * FROM t /*+ BROADCAST(t) */", "a hint at this place", "/*+ BROADCAST(t) */");
+    refused(
+        "SELECT /*+ OPTIONS('buffer_timeout'='0') */ id FROM t UNION ALL SELECT id FROM u",
+        "OPTIONS for a query without a name",
+        "/*+ OPTIONS('buffer_timeout'='0') */",
     );
     for sql in [
         "SELECT * FROM t FOR UPDATE",
@@ -190,7 +196,6 @@ fn what_would_be_dropped_is_refused() {
         "CREATE VIEW w AS SELECT * FROM t TABLESAMPLE BERNOULLI (1)",
         "CREATE TABLE x AS SELECT * FROM t TABLESAMPLE BERNOULLI (1)",
         "CREATE TABLE x (a INT) PARTITION BY (a)",
-        "CREATE MATERIALIZED VIEW v AS SELECT 1",
         "ALTER TABLE t ADD COLUMN z INT",
         "MERGE INTO t USING u ON t.id = u.id WHEN MATCHED THEN DELETE",
         "BEGIN",
@@ -232,12 +237,41 @@ fn hints_are_collected_with_their_block() {
     let planner = Planner::new();
     let sql = "SELECT /*+ BROADCAST(a), LEADING((a b) c) */ * FROM (SELECT /*+ rows(a #10) */ id FROM t) a";
     let statements = planner.parse(sql).expect("it works");
-    let hints: Vec<(&str, &str, usize)> = statements[0]
+    let hints: Vec<(&str, &str, &HintScope)> = statements[0]
         .hints()
         .iter()
-        .map(|h| (h.name.as_str(), h.arguments.as_str(), h.block))
+        .map(|h| (h.name.as_str(), h.arguments.as_str(), &h.scope))
         .collect();
-    assert_eq!(hints, [("BROADCAST", "a", 0), ("LEADING", "(a b) c", 0), ("ROWS", "a #10", 1)]);
+    let (outer, inner) = (HintScope::Query, HintScope::Block("a".to_string()));
+    let wanted =
+        [("BROADCAST", "a", &outer), ("LEADING", "(a b) c", &outer), ("ROWS", "a #10", &inner)];
+    assert_eq!(hints, wanted);
+}
+
+#[test]
+fn options_are_read_or_refused_with_their_place() {
+    let query = super::stub::query(
+        "SELECT * FROM t /*+ OPTIONS('BUFFER_TIMEOUT' = '100 ms', 'buffer_timeout'='0') */ x",
+    );
+    let options: Vec<(&str, &str)> =
+        query.options.iter().map(|o| (o.key.as_str(), o.value.as_str())).collect();
+    assert_eq!(options, [("buffer_timeout", "100 ms"), ("buffer_timeout", "0")]);
+    assert!(query.options.iter().all(|o| o.scope == HintScope::Table("x".to_string())));
+    assert_error(
+        "SELECT * FROM t /*+ OPTIONS('bufer_timeout'='0') */",
+        "unknown option \"bufer_timeout\" of the hint OPTIONS",
+        "/*+ OPTIONS('bufer_timeout'='0') */",
+        Some("did you mean \"buffer_timeout\"?"),
+    );
+    for arguments in ["", "()", "('buffer_timeout')", "('buffer_timeout'='0' 'x')", "(buffer_timeout=0)"] {
+        let comment = format!("/*+ OPTIONS{arguments} */");
+        assert_error(
+            &format!("SELECT {comment} * FROM t"),
+            "cannot read the options of the hint OPTIONS",
+            &comment,
+            Some("write OPTIONS('buffer_timeout' = '0')"),
+        );
+    }
 }
 
 #[test]

@@ -19,10 +19,10 @@ fn explain_has_all_its_spellings() {
         ("EXPLAIN (SELECT 1)", (false, false, ExplainFormat::Text)),
     ];
     for (sql, wanted) in cases {
-        let Ok(Statement::Explain { analyze, verbose, format, statement }) = plan(sql) else {
+        let Ok(Statement::Explain { options, statement }) = plan(sql) else {
             panic!("{sql}")
         };
-        assert_eq!((analyze, verbose, format), wanted, "{sql}");
+        assert_eq!((options.analyze, options.verbose, options.format), wanted, "{sql}");
         assert!(matches!(*statement, Statement::Query(_)));
     }
     assert!(matches!(plan("EXPLAIN INSERT INTO t SELECT * FROM u"), Ok(Statement::Explain { .. })));
@@ -188,7 +188,7 @@ fn copies_take_both_forms() {
 
 #[test]
 fn drops_and_schemas() {
-    let Ok(Statement::Drop { kind, names, if_exists }) = plan("DROP TABLE IF EXISTS a, s.b") else {
+    let Ok(Statement::Drop { kind, names, if_exists, .. }) = plan("DROP TABLE IF EXISTS a, s.b") else {
         panic!()
     };
     assert_eq!((kind, if_exists), (DropKind::Table, true));

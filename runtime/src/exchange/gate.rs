@@ -2,13 +2,15 @@
 //!
 //! The watermark is the minimum over the channels that have not ended and are not idle; when all are idle, so is the
 //! gate. A channel of a scan is idle until it says that it speaks; any other holds time back until it tells it, since what
-//! makes it speak may reach the reader by a faster way. A superstep or an end counts once all channels have sent it. Data passes as it comes.
+//! makes it speak may reach the reader by a faster way. A superstep or an end counts once all channels have sent it, and
+//! so does a barrier: what a channel brings behind its barrier stays in the queue until the others have sent theirs or
+//! have ended. Other data passes as it comes.
 
 use std::sync::Arc;
 use std::task::Waker;
 
 use super::queue::{Arrival, InputQueue, PortSpec};
-use crate::element::{StreamElement, Superstep, Watermark};
+use crate::element::{CheckpointId, StreamElement, Superstep, Watermark};
 use crate::operators::{PortId, PortSet};
 
 /// What a gate hands to the task.
@@ -24,6 +26,8 @@ pub enum GateEvent {
     Active,
     /// All channels of all ports ended this superstep.
     Superstep(Superstep),
+    /// All channels that have not ended have sent this barrier.
+    Barrier(CheckpointId),
     /// All channels of a port have ended.
     End(PortId),
 }
@@ -35,6 +39,8 @@ pub struct InputGate {
     watermark: Option<Watermark>,
     superstep: Option<Superstep>,
     idle: bool,
+    /// Some channel has sent a barrier that others have not.
+    aligning: bool,
     /// A channel ended or spoke: the minimum may have changed.
     changed: bool,
 }
@@ -50,6 +56,8 @@ struct ChannelState {
     idle: bool,
     ended: bool,
     in_superstep: bool,
+    /// The barrier behind which its elements wait.
+    barrier: Option<CheckpointId>,
 }
 
 impl InputGate {
@@ -60,6 +68,7 @@ impl InputGate {
             idle: port.scans,
             ended: false,
             in_superstep: true,
+            barrier: None,
         };
         InputGate {
             queue,
@@ -70,6 +79,7 @@ impl InputGate {
             watermark: None,
             superstep: None,
             idle: ports.iter().all(|port| port.scans),
+            aligning: false,
             changed: false,
         }
     }
@@ -80,6 +90,11 @@ impl InputGate {
             // The end of a port may have been the last thing a superstep waited for.
             if self.superstep.is_some()
                 && let Some(event) = self.end_superstep()
+            {
+                return Some(event);
+            }
+            if self.aligning
+                && let Some(event) = self.align()
             {
                 return Some(event);
             }
@@ -115,7 +130,11 @@ impl InputGate {
                 state.channels[channel].idle = false;
                 std::mem::take(&mut self.idle).then_some(GateEvent::Active)
             }
-            StreamElement::Barrier(_) => None,
+            StreamElement::Barrier(id) => {
+                state.channels[channel].barrier = Some(id);
+                self.aligning = true;
+                self.align()
+            }
             StreamElement::Superstep(superstep) => {
                 state.channels[channel].in_superstep = false;
                 self.superstep = Some(superstep);
@@ -131,6 +150,27 @@ impl InputGate {
                 self.end_superstep()
             }
         }
+    }
+
+    /// The barrier is there when every channel that has not ended has sent one; the others go on behind theirs.
+    fn align(&mut self) -> Option<GateEvent> {
+        let all = || self.ports.iter().flat_map(|port| &port.channels);
+        if all().any(|channel| channel.barrier.is_none() && !channel.ended) {
+            return None;
+        }
+        let Some(id) = all().filter_map(|channel| channel.barrier).min() else {
+            self.aligning = false;
+            return None;
+        };
+        for (port, state) in self.ports.iter_mut().enumerate() {
+            for (at, channel) in state.channels.iter_mut().enumerate() {
+                if channel.barrier == Some(id) {
+                    channel.barrier = None;
+                    self.queue.release(PortId(port as u16), at);
+                }
+            }
+        }
+        Some(GateEvent::Barrier(id))
     }
 
     /// The superstep ends when every channel that has not ended is through with it.
@@ -243,5 +283,82 @@ mod tests {
         let wanted =
             ["Active", "Watermark(Watermark(5))", "Watermark(Watermark(9))", "Idle", "Active"];
         assert_eq!(got, wanted);
+    }
+
+    fn batch(rows: usize) -> StreamElement {
+        let column = arrow::array::Int64Array::from(vec![7; rows]);
+        StreamElement::Batch(crate::batch::Batch::new(vec![Arc::new(column)], rows))
+    }
+
+    fn barrier(id: u64) -> StreamElement {
+        StreamElement::Barrier(CheckpointId(id))
+    }
+
+    /// The kinds of events, and of how many rows data is.
+    fn words(gate: &mut InputGate) -> Vec<String> {
+        let all = std::iter::from_fn(|| gate.poll(PortSet::Any, Waker::noop()));
+        let word = |event| match event {
+            GateEvent::Data(port, StreamElement::Batch(batch)) => {
+                format!("{}:{}", port.0, batch.num_rows())
+            }
+            GateEvent::Barrier(CheckpointId(id)) => format!("B{id}"),
+            GateEvent::End(port) => format!("End{}", port.0),
+            other => format!("{other:?}"),
+        };
+        all.map(word).collect()
+    }
+
+    /// A gate of two ports with two channels each, and its queue.
+    fn two_ports() -> (InputGate, Arc<InputQueue>) {
+        let port = PortSpec { channels: 2, kind: PortKind::Pipelined, scans: false };
+        let ports = [port.clone(), port];
+        let queue = InputQueue::new(&ports, 64, &MemoryManager::unlimited());
+        (InputGate::new(queue.clone(), &ports), queue)
+    }
+
+    #[test]
+    fn rows_behind_a_barrier_wait_for_the_others() {
+        let (mut gate, queue) = two_ports();
+        let offer = |port: u16, channel, element| {
+            let offered = queue.offer(PortId(port), channel, element, Waker::noop()).unwrap();
+            assert!(matches!(offered, crate::exchange::queue::Offer::Taken));
+        };
+        offer(0, 0, batch(1));
+        offer(0, 0, barrier(1));
+        offer(0, 0, batch(2));
+        offer(0, 1, batch(3));
+        offer(1, 0, barrier(1));
+        offer(1, 1, StreamElement::End);
+        assert_eq!(words(&mut gate), ["0:1", "0:3"]);
+        offer(1, 0, batch(4));
+        assert!(words(&mut gate).is_empty());
+        offer(0, 1, barrier(1));
+        assert_eq!(words(&mut gate), ["B1", "0:2", "1:4"]);
+        // The end of the last channel that was waited for completes a barrier.
+        offer(0, 0, barrier(2));
+        offer(1, 0, barrier(2));
+        offer(0, 1, StreamElement::End);
+        assert_eq!(words(&mut gate), ["B2"]);
+        offer(0, 0, barrier(3));
+        offer(0, 0, StreamElement::End);
+        offer(1, 0, StreamElement::End);
+        assert_eq!(words(&mut gate), ["End1", "B3", "End0"]);
+    }
+
+    #[test]
+    fn held_rows_leave_room_for_the_barriers_that_are_waited_for() {
+        let (mut gate, queue) = two_ports();
+        let offer = |channel, element| {
+            let offered = queue.offer(PortId(0), channel, element, Waker::noop()).unwrap();
+            matches!(offered, crate::exchange::queue::Offer::Taken)
+        };
+        assert!(offer(0, barrier(1)) && offer(0, batch(20)));
+        assert!(words(&mut gate).is_empty());
+        assert!(!offer(0, batch(1)), "the held channel is full");
+        assert!(offer(1, batch(20)), "and the other is not");
+        assert!(!offer(1, batch(1)));
+        assert_eq!(words(&mut gate), ["0:20"]);
+        assert!(offer(1, batch(1)) && offer(1, barrier(1)));
+        assert_eq!(words(&mut gate), ["0:1"]);
     }
 }

@@ -1,7 +1,9 @@
 //! The queue in front of one consumer subtask: elements of all its channels, in arrival order.
 //!
 //! Bounded by bytes for each port: a port that is full refuses, so that one slow input of a join does not
-//! hold up the other. A blocking port takes everything and shows nothing until all its producers have ended.
+//! hold up the other. A blocking port takes everything and shows nothing until all its producers have ended. A channel
+//! whose barrier was handed out is held: its elements stay until it is released, and do not count against the room of
+//! the port's other channels, which are to bring theirs.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -74,11 +76,40 @@ struct Inner {
 struct Port {
     elements: VecDeque<(usize, StreamElement, usize)>,
     bytes: usize,
+    /// The part of the bytes that is of held channels.
+    held_bytes: usize,
+    held: Vec<bool>,
     open_channels: usize,
     kind: PortKind,
     /// Holds the bytes of a port without a bound.
     reservation: Option<Reservation>,
     producers: Vec<Waker>,
+}
+
+impl Port {
+    /// The first element of a channel that is not held.
+    fn next(&mut self) -> Option<(usize, StreamElement, usize)> {
+        if !self.held.contains(&true) {
+            return self.elements.pop_front();
+        }
+        let at = self.elements.iter().position(|(channel, ..)| !self.held[*channel])?;
+        self.elements.remove(at)
+    }
+
+    fn hold(&mut self, channel: usize) {
+        if !std::mem::replace(&mut self.held[channel], true) {
+            self.held_bytes += self.bytes_of(channel);
+        }
+    }
+
+    fn bytes_of(&self, channel: usize) -> usize {
+        self.elements.iter().filter(|(of, ..)| *of == channel).map(|(.., bytes)| bytes).sum()
+    }
+
+    /// Bytes that stand in the way of a channel's next element.
+    fn used(&self, channel: usize) -> usize {
+        if self.held[channel] { self.held_bytes } else { self.bytes - self.held_bytes }
+    }
 }
 
 impl InputQueue {
@@ -89,6 +120,8 @@ impl InputQueue {
             .map(|spec| Port {
                 elements: VecDeque::new(),
                 bytes: 0,
+                held_bytes: 0,
+                held: vec![false; spec.channels],
                 open_channels: spec.channels,
                 kind: spec.kind,
                 reservation: match spec.kind {
@@ -119,9 +152,10 @@ impl InputQueue {
             return Ok(Offer::Closed);
         }
         let slot = &mut inner.ports[port.0 as usize];
+        let used = slot.used(channel);
         match &mut slot.reservation {
             Some(reservation) => reservation.try_grow(bytes)?,
-            None if bytes > 0 && slot.bytes >= self.bytes_max => {
+            None if bytes > 0 && used >= self.bytes_max => {
                 if !slot.producers.iter().any(|w| w.will_wake(waker)) {
                     slot.producers.push(waker.clone());
                 }
@@ -133,6 +167,9 @@ impl InputQueue {
             slot.open_channels -= 1;
         }
         slot.bytes += bytes;
+        if slot.held[channel] {
+            slot.held_bytes += bytes;
+        }
         slot.elements.push_back((channel, element, bytes));
         let wake = slot.kind != PortKind::Blocking || slot.open_channels == 0;
         let consumer = if wake { inner.consumer.take() } else { None };
@@ -151,12 +188,15 @@ impl InputQueue {
             if !wanted.contains(id) || (port.kind == PortKind::Blocking && port.open_channels > 0) {
                 continue;
             }
-            let Some((channel, element, bytes)) = port.elements.pop_front() else { continue };
+            let Some((channel, element, bytes)) = port.next() else { continue };
             port.bytes -= bytes;
             if let Some(reservation) = &mut port.reservation {
                 reservation.shrink(bytes);
             }
-            let producers = if port.bytes < self.bytes_max {
+            if let StreamElement::Barrier(_) = element {
+                port.hold(channel);
+            }
+            let producers = if port.bytes - port.held_bytes < self.bytes_max {
                 std::mem::take(&mut port.producers)
             } else {
                 Vec::new()
@@ -172,6 +212,15 @@ impl InputQueue {
         None
     }
 
+    /// Lets the elements of a channel out that were held behind its barrier. Only the consumer calls it, and polls next.
+    pub fn release(&self, port: PortId, channel: usize) {
+        let mut inner = self.inner.lock();
+        let slot = &mut inner.ports[port.0 as usize];
+        if std::mem::take(&mut slot.held[channel]) {
+            slot.held_bytes -= slot.bytes_of(channel);
+        }
+    }
+
     /// The consumer wants nothing more: what is queued goes, and producers learn it at their next offer.
     pub fn close(&self) {
         let mut inner = self.inner.lock();
@@ -179,7 +228,7 @@ impl InputQueue {
         let mut wakers = Vec::new();
         for port in &mut inner.ports {
             port.elements.clear();
-            port.bytes = 0;
+            (port.bytes, port.held_bytes) = (0, 0);
             port.reservation = None;
             wakers.append(&mut port.producers);
         }

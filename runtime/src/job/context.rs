@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
+use super::barriers::Barriers;
+use super::latency::LatencySteering;
 use crate::env::Environment;
 use crate::error::{Error, Result};
 use crate::expr::FunctionRegistry;
@@ -25,8 +27,21 @@ pub struct JobOptions {
     pub batch_rows: usize,
     /// Bytes that the queue of one input port may hold before its producers wait.
     pub exchange_bytes_max: usize,
-    /// When incomplete buffers leave.
+    /// When incomplete buffers leave, unless their operators have a timeout of their own.
     pub buffer_timeout: BufferTimeout,
+    /// Whether the job goes on without an end: then rows wait in buffers of exchanges alone, where timeouts hold.
+    pub continuous: bool,
+    /// Microseconds from a row's arrival to its effect that a continuous job's buffer timeouts are steered towards; 0
+    /// steers nothing.
+    pub latency_target_us: u64,
+}
+
+impl JobOptions {
+    /// Rows that an operator gathers to make a batch worth handing on. In a continuous job it hands on what it has: the
+    /// rows would wait for others for an unknown time.
+    pub fn gathered_rows(&self) -> usize {
+        if self.continuous { 1 } else { self.batch_rows }
+    }
 }
 
 /// When a buffer that is not full leaves its task.
@@ -57,6 +72,8 @@ impl Default for JobOptions {
             batch_rows: 8192,
             exchange_bytes_max: 8 << 20,
             buffer_timeout: BufferTimeout::Never,
+            continuous: false,
+            latency_target_us: 0,
         }
     }
 }
@@ -92,6 +109,10 @@ pub struct JobContext {
     pub shared: SharedRegistry,
     /// Filters from finished build sides.
     pub filters: RuntimeFilters,
+    /// Barriers that scans send and sinks commit.
+    pub barriers: Barriers,
+    /// What steers buffer timeouts, if the job has a target.
+    pub latency: Option<LatencySteering>,
     /// Set when the job is to end early.
     pub cancelled: AtomicBool,
     /// Steps done by all tasks: the watchdog sees by it whether anything moves.
@@ -115,12 +136,14 @@ impl JobContext {
             .collect();
         Arc::new(JobContext {
             job,
+            latency: LatencySteering::of_job(graph, &options),
             options,
             env: services.env.clone(),
             memory: services.memory.clone(),
             functions: services.functions.clone(),
             shared: SharedRegistry::default(),
             filters: RuntimeFilters::default(),
+            barriers: Barriers::new(graph),
             cancelled: AtomicBool::new(false),
             steps: AtomicU64::new(0),
             skipped_records: AtomicU64::new(0),

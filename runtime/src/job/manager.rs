@@ -11,10 +11,12 @@ use parking_lot::{Condvar, Mutex};
 
 use super::task_manager::{DeployedJob, Report};
 use super::watchdog::{Watchdog, wait_graph};
-use super::{JobOptions, Message, TaskManager};
+use super::{JobContext, JobOptions, Message, TaskManager};
+use crate::element::CheckpointId;
 use crate::error::{Error, Result};
 use crate::graph::{JobGraph, VertexId};
 use crate::operators::OperatorMetrics;
+use crate::task::TaskRef;
 
 /// Schedules jobs on a task manager.
 pub struct JobManager {
@@ -216,6 +218,27 @@ impl JobHandle {
         Ended { state: self.state.clone() }
     }
 
+    /// Asks all scans for a barrier behind what belongs before it. While one is under way it is that one.
+    pub fn ask_barrier(&self) -> CheckpointId {
+        let id = self.deployed.context.barriers.ask();
+        self.deployed.tasks.iter().for_each(TaskRef::wake);
+        id
+    }
+
+    /// A future that is ready once all sinks have committed a barrier; with the job's error if it fails before. A job
+    /// that has ended well has every barrier behind it.
+    pub fn barrier(
+        &self,
+        id: CheckpointId,
+    ) -> impl Future<Output = Result<()>> + Send + Unpin + 'static {
+        BarrierPassed { id, state: self.state.clone(), context: self.deployed.context.clone() }
+    }
+
+    /// The barrier that was asked for and is not complete.
+    pub fn barrier_under_way(&self) -> Option<CheckpointId> {
+        self.deployed.context.barriers.under_way()
+    }
+
     /// Work done and work in all, as far as sources know.
     pub fn progress(&self) -> Option<(u64, u64)> {
         self.deployed.context.progress()
@@ -264,6 +287,30 @@ impl Drop for JobHandle {
     fn drop(&mut self) {
         if self.result().is_none() {
             self.cancel();
+        }
+    }
+}
+
+struct BarrierPassed {
+    id: CheckpointId,
+    state: Arc<JobState>,
+    context: Arc<JobContext>,
+}
+
+impl Future for BarrierPassed {
+    type Output = Result<()>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        if self.context.barriers.poll_complete(self.id, cx.waker()) {
+            return Poll::Ready(Ok(()));
+        }
+        let mut progress = self.state.progress.lock();
+        match JobState::result(&progress) {
+            Some(result) => Poll::Ready(result),
+            None => {
+                progress.wakers.push(cx.waker().clone());
+                Poll::Pending
+            }
         }
     }
 }

@@ -1,12 +1,16 @@
 //! Jobs: deploying a graph as tasks, watching them, ending them.
 
+mod barriers;
 mod context;
+mod latency;
 mod manager;
 mod message;
 mod task_manager;
 mod watchdog;
 
+pub use barriers::Barriers;
 pub use context::{BufferTimeout, JobContext, JobOptions, Services};
+pub use latency::LatencySteering;
 pub use manager::{JobHandle, JobManager, OperatorReport};
 pub use message::Message;
 pub use task_manager::TaskManager;

@@ -6,14 +6,14 @@ use std::sync::atomic::Ordering;
 
 use parking_lot::Mutex;
 
-use super::{JobContext, Message, Services};
+use super::{BufferTimeout, JobContext, Message, Services};
 use crate::error::{Error, Result};
 use crate::exchange::gate::InputGate;
-use crate::exchange::partition::{ResultPartition, Shipping, Target};
+use crate::exchange::partition::{Gathering, ResultPartition, Shipping, Target};
 use crate::exchange::partitioner::HashPartitioner;
 use crate::exchange::queue::{InputQueue, PortKind, PortSpec};
 use crate::expr::{compile_all, positional_schema};
-use crate::graph::{EdgeRole, ExchangeMode, JobEdge, JobGraph, ShipStrategy, VertexId};
+use crate::graph::{EdgeRole, ExchangeMode, JobEdge, JobGraph, JobVertex, ShipStrategy, VertexId};
 use crate::operators::PortId;
 use crate::task::{Scheduler, Task, TaskParts, TaskRef};
 
@@ -136,6 +136,7 @@ impl<'a> Deployment<'a> {
         let mut tasks = Vec::new();
         for (index, vertex) in self.graph.vertices.iter().enumerate() {
             let id = VertexId(index as u32);
+            let gathering = self.gathering(vertex);
             for subtask in 0..vertex.parallelism {
                 let operators = vertex
                     .chain
@@ -152,12 +153,27 @@ impl<'a> Deployment<'a> {
                         .inputs
                         .get(&(id, subtask))
                         .map(|(queue, ports)| InputGate::new(queue.clone(), ports)),
-                    partitions: out.map(|e| self.partition(e, subtask)).collect::<Result<_>>()?,
+                    partitions: out
+                        .map(|e| Ok(self.partition(e, subtask)?.with_gathering(gathering)))
+                        .collect::<Result<_>>()?,
+                    buffer_timeout: vertex.buffer_timeout,
                     job: self.context.clone(),
                 }));
             }
         }
         Ok(tasks)
+    }
+
+    /// Buffers that leave at the end of each step need not be gathered, nor need those of a job that ends: its operators
+    /// gather.
+    fn gathering(&self, vertex: &JobVertex) -> Gathering {
+        let options = &self.context.options;
+        let timeout = vertex.buffer_timeout.unwrap_or(options.buffer_timeout);
+        if options.continuous && timeout != BufferTimeout::AtOnce {
+            Gathering::Buffers { rows: options.batch_rows }
+        } else {
+            Gathering::AsTheyCome
+        }
     }
 
     fn partition(&self, edge: &JobEdge, subtask: usize) -> Result<ResultPartition> {

@@ -1,7 +1,7 @@
 //! What an operator may reach while it runs.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::task::Waker;
 
 use crate::error::{Error, Result};
@@ -22,9 +22,21 @@ pub struct OperatorMetrics {
     pub late_rows: AtomicU64,
     /// Bytes written to spill files.
     pub spilled_bytes: AtomicU64,
+    /// The last watermark that some subtask has seen; 0 before the first.
+    watermark_us: AtomicI64,
 }
 
 impl OperatorMetrics {
+    /// Takes note that event time has come to a watermark.
+    pub fn see_watermark(&self, at_us: i64) {
+        self.watermark_us.fetch_max(at_us, Ordering::Relaxed);
+    }
+
+    /// The last watermark, in microseconds, if there was one.
+    pub fn watermark(&self) -> Option<i64> {
+        Some(self.watermark_us.load(Ordering::Relaxed)).filter(|&at| at != 0)
+    }
+
     /// Adds to a counter; counters are statistics, so no order is implied.
     pub fn add(counter: &AtomicU64, value: u64) {
         counter.fetch_add(value, Ordering::Relaxed);

@@ -1,6 +1,7 @@
 //! Sink: hands batches to a writer of the environment, and is finished when the writer is.
 //!
-//! The last operator of a chain. A writer may refuse a batch for now; the sink then waits.
+//! The last operator of a chain. A writer may refuse a batch for now; the sink then waits. At a barrier the writer
+//! commits, and the job hears of it; at a watermark nothing happens.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +20,6 @@ pub struct SinkSpec {
 /// The running operator.
 pub struct Sink {
     spec: SinkSpec,
-
     writer: Option<Box<dyn SinkWriter>>,
     input: Option<Batch>,
     ended: bool,
@@ -53,28 +53,87 @@ impl Operator for Sink {
     }
 
     fn step(&mut self, cx: &mut OperatorContext<'_>) -> Result<Output> {
-        let writer = self.writer.as_mut().ok_or_else(|| Error::Internal("a closed sink".into()))?;
+        let writer = self.writer.as_mut().ok_or_else(closed)?;
         if let Some(batch) = self.input.take() {
+            if let Some(latency) = &cx.job.latency {
+                latency.saw(batch.ingest_time_us, cx.job.env.now_us());
+            }
             return match writer.write(batch.compact()?, cx)? {
                 SinkPoll::Ready => Ok(Output::NeedInput(PortSet::Any)),
                 SinkPoll::Full(batch) => {
                     self.input = Some(batch);
                     Ok(Output::Wait(WaitReason::Io))
                 }
-                SinkPoll::Closed => Ok(Output::Finished),
+                SinkPoll::Closed => {
+                    cx.job.barriers.ended(cx.vertex, cx.subtask);
+                    Ok(Output::Finished)
+                }
             };
         }
         if !self.ended {
             return Ok(Output::NeedInput(PortSet::Any));
         }
-        Ok(if writer.finish(cx)? { Output::Finished } else { Output::Wait(WaitReason::Io) })
+        if !writer.finish(cx)? {
+            return Ok(Output::Wait(WaitReason::Io));
+        }
+        cx.job.barriers.ended(cx.vertex, cx.subtask);
+        Ok(Output::Finished)
     }
 
-    stateless_operator!();
+    fn on_watermark(&mut self, _watermark: Watermark, _cx: &mut OperatorContext<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn on_timer(
+        &mut self,
+        _domain: TimeDomain,
+        _time_us: i64,
+        _cx: &mut OperatorContext<'_>,
+    ) -> Result<()> {
+        Ok(())
+    }
+
+    fn on_barrier(&mut self, id: CheckpointId, cx: &mut OperatorContext<'_>) -> Result<()> {
+        self.writer.as_mut().ok_or_else(closed)?.commit(id, cx)?;
+        cx.job.barriers.committed(cx.vertex, cx.subtask, id);
+        Ok(())
+    }
+
+    fn on_superstep(&mut self, _superstep: Superstep, _cx: &mut OperatorContext<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn revoke(&mut self, _bytes: usize, _cx: &mut OperatorContext<'_>) -> Result<usize> {
+        Ok(0)
+    }
+
+    fn snapshot(
+        &mut self,
+        _id: CheckpointId,
+        _cx: &mut OperatorContext<'_>,
+    ) -> Result<StateSnapshot> {
+        Ok(StateSnapshot::default())
+    }
+
+    fn restore(&mut self, _snapshot: StateSnapshot, _cx: &mut OperatorContext<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn checkpoint_complete(&mut self, _id: CheckpointId) -> Result<()> {
+        Ok(())
+    }
+
+    fn checkpoint_aborted(&mut self, _id: CheckpointId) -> Result<()> {
+        Ok(())
+    }
 
     fn close(&mut self, _cx: &mut OperatorContext<'_>) -> Result<()> {
         self.writer = None;
         self.input = None;
         Ok(())
     }
+}
+
+fn closed() -> Error {
+    Error::Internal("a closed sink".into())
 }

@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::exchange::gate::{GateEvent, InputGate};
 use crate::exchange::partition::{Drained, ResultPartition};
 use crate::graph::VertexId;
-use crate::job::JobContext;
+use crate::job::{BufferTimeout, JobContext};
 use crate::operators::{
     Operator, OperatorContext, OperatorMetrics, Output, PortId, PortSet, WaitReason,
 };
@@ -60,6 +60,8 @@ pub struct TaskParts {
     pub gate: Option<InputGate>,
     /// One for each out edge.
     pub partitions: Vec<ResultPartition>,
+    /// When incomplete buffers leave, instead of when the job says.
+    pub buffer_timeout: Option<BufferTimeout>,
     /// The job.
     pub job: Arc<JobContext>,
 }
@@ -117,7 +119,7 @@ impl Task {
             partitions: parts.partitions,
             job: parts.job,
             phase: Phase::Created,
-            flusher: Flusher::default(),
+            flusher: Flusher::new(parts.vertex, parts.subtask, parts.buffer_timeout),
         }
     }
 
@@ -128,7 +130,11 @@ impl Task {
 
     /// The state of its inputs, for the wait graph.
     pub fn describe_inputs(&self) -> String {
-        self.gate.as_ref().map_or_else(String::new, |g| g.queue().describe())
+        let inputs = self.gate.as_ref().map_or_else(String::new, |g| g.queue().describe());
+        match self.flusher.due_in_ns(self.job.env.monotonic_ns()) {
+            Some(ns) => format!("{inputs}; {} is due in {} µs", self.flusher, ns / 1_000),
+            None => inputs,
+        }
     }
 
     /// Runs until the task yields, waits or ends. After an error the task is closed.
@@ -269,6 +275,7 @@ impl Task {
             GateEvent::Idle => self.control(0, StreamElement::Idle, waker)?,
             GateEvent::Active => self.control(0, StreamElement::Active, waker)?,
             GateEvent::Superstep(s) => self.control(0, StreamElement::Superstep(s), waker)?,
+            GateEvent::Barrier(id) => self.control(0, StreamElement::Barrier(id), waker)?,
         }
         Ok(None)
     }
@@ -305,6 +312,7 @@ impl Task {
         match &event {
             StreamElement::Watermark(w) => {
                 let w = *w;
+                self.links[i].metrics.see_watermark(w.0);
                 self.with_operator(i, waker, |operator, cx| operator.on_watermark(w, cx))?;
             }
             StreamElement::Superstep(s) => {

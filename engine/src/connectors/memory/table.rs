@@ -1,56 +1,48 @@
-//! Tables in memory.
+//! Tables in memory that statements change.
 //!
-//! Batches are immutable; INSERT appends, UPDATE and DELETE replace the list. A scan sees the list as it was when
-//! the scan was opened. Plans name a table by a number; dropping the table frees its rows. A table that was told its
-//! budget is a holder there by its name. Declared keys hold: rows that would break one are refused.
+//! Batches are immutable; INSERT appends, UPDATE and DELETE replace the list, and those who follow the table are told
+//! which rows went and came. Dropping the table frees its rows. A table that was told its budget is a holder there by its
+//! name. Declared keys hold: rows that would break one are refused.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Weak};
+use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch};
-use arrow::compute::{SortOptions, sort_to_indices};
+use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use datafusion_common::{Constraints, ScalarValue};
+use datafusion_common::Constraints;
 use parking_lot::{Mutex, RwLock};
-use thalweg_optimizer::physical::Provenance;
-use thalweg_optimizer::{ColumnStatistics, TableStatistics};
-use thalweg_runtime::batch::Batch;
-use thalweg_runtime::job::JobContext;
+use thalweg_optimizer::TableStatistics;
+use thalweg_runtime::Result;
 use thalweg_runtime::memory::{MemoryManager, Reservation};
-use thalweg_runtime::operators::OperatorContext;
-use thalweg_runtime::sink::{SinkConnector, SinkPoll, SinkWriter};
-use thalweg_runtime::source::{Source, SourceConnector, SourceSpec};
-use thalweg_runtime::{Error, Result};
 
-use super::compact::held_bytes;
-use super::keys::Keys;
-use super::scan::{ReadLayout, SplitFormat, SplitProgress, SplitScan, SplitSource};
+use super::changes::{Change, ChangeLog, Subscription};
+use super::difference::difference;
+use super::statistics::measure;
+use super::{CONNECTOR, registry};
 use crate::catalog::Table;
-
-/// The connector's registered name.
-pub const CONNECTOR: &str = "memory";
-/// Tables of more rows get no least and greatest values.
-const BOUNDS_ROWS_MAX: usize = 2_000_000;
-
-/// The living tables by number.
-static TABLES: LazyLock<Mutex<HashMap<u64, Weak<Rows>>>> = LazyLock::new(Mutex::default);
-static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+use crate::connectors::compact::held_bytes;
+use crate::connectors::keys::Keys;
 
 /// The rows of a table; readers and writers hold it while they run.
 #[derive(Debug)]
-struct Rows {
+pub(super) struct Rows {
     id: u64,
     schema: SchemaRef,
-    batches: RwLock<Arc<Vec<RecordBatch>>>,
+    now: RwLock<Now>,
     statistics: Mutex<Option<TableStatistics>>,
     charge: Mutex<Option<Reservation>>,
     keys: Mutex<Option<Keys>>,
 }
 
+/// The rows as they are, and those who follow their changes.
+#[derive(Debug)]
+struct Now {
+    batches: Arc<Vec<RecordBatch>>,
+    log: ChangeLog,
+}
+
 impl Drop for Rows {
     fn drop(&mut self) {
-        TABLES.lock().remove(&self.id);
+        registry::remove(self.id);
     }
 }
 
@@ -64,16 +56,15 @@ pub struct MemoryTable {
 impl MemoryTable {
     /// A table of these batches, which must have the columns of `schema`.
     pub fn new(schema: SchemaRef, batches: Vec<RecordBatch>) -> Self {
-        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         let rows = Arc::new(Rows {
-            id,
+            id: registry::new_id(),
             schema,
-            batches: RwLock::new(Arc::new(batches)),
+            now: RwLock::new(Now { batches: Arc::new(batches), log: ChangeLog::default() }),
             statistics: Mutex::default(),
             charge: Mutex::default(),
             keys: Mutex::default(),
         });
-        TABLES.lock().insert(id, Arc::downgrade(&rows));
+        registry::add_table(&rows);
         MemoryTable { rows, constraints: None }
     }
 
@@ -108,7 +99,17 @@ impl MemoryTable {
 
     /// The rows as they are now.
     pub fn batches(&self) -> Arc<Vec<RecordBatch>> {
-        self.rows.batches.read().clone()
+        self.rows.batches()
+    }
+
+    /// The number that plans name it by.
+    pub(crate) fn id(&self) -> u64 {
+        self.rows.id
+    }
+
+    /// The rows as they are now and every change from now on.
+    pub(crate) fn subscribe(&self) -> Arc<Subscription> {
+        self.rows.subscribe()
     }
 
     /// How many rows there are now.
@@ -138,15 +139,40 @@ impl MemoryTable {
 }
 
 impl Rows {
-    fn append(&self, added: Vec<RecordBatch>) -> Result<()> {
-        let mut batches = self.batches.write();
+    /// The number that plans name it by.
+    pub(super) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The columns.
+    pub(super) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The rows as they are now.
+    pub(super) fn batches(&self) -> Arc<Vec<RecordBatch>> {
+        self.now.read().batches.clone()
+    }
+
+    /// The rows as they are now and every change from now on.
+    pub(super) fn subscribe(&self) -> Arc<Subscription> {
+        let mut now = self.now.write();
+        let batches = now.batches.clone();
+        now.log.subscribe(self.id, &self.schema, batches)
+    }
+
+    /// Adds batches, all at once or, when they would break a key, not at all.
+    pub(super) fn append(&self, added: Vec<RecordBatch>) -> Result<()> {
+        let mut now = self.now.write();
         if let Some(keys) = self.keys.lock().as_mut() {
-            keys.add(&batches, &added)?;
+            keys.add(&now.batches, &added)?;
         }
-        let mut all = batches.as_ref().clone();
-        all.extend(added.into_iter().filter(|b| b.num_rows() > 0));
-        *batches = Arc::new(all);
-        drop(batches);
+        let added: Vec<_> = added.into_iter().filter(|b| b.num_rows() > 0).collect();
+        let mut all = now.batches.as_ref().clone();
+        all.extend(added.iter().cloned());
+        now.batches = Arc::new(all);
+        now.log.record(Change { deleted: Vec::new(), inserted: added });
+        drop(now);
         self.changed();
         Ok(())
     }
@@ -157,14 +183,19 @@ impl Rows {
         seen: Option<&Arc<Vec<RecordBatch>>>,
         batches: Vec<RecordBatch>,
     ) -> Result<bool> {
-        let mut now = self.batches.write();
-        if seen.is_some_and(|seen| !Arc::ptr_eq(&now, seen)) {
+        let mut now = self.now.write();
+        if seen.is_some_and(|seen| !Arc::ptr_eq(&now.batches, seen)) {
             return Ok(false);
         }
+        let change = match now.log.is_followed() {
+            true => difference(&self.schema, &now.batches, &batches)?,
+            false => Change::default(),
+        };
         if let Some(keys) = self.keys.lock().as_mut() {
             keys.replace(batches.iter())?;
         }
-        *now = Arc::new(batches);
+        now.batches = Arc::new(batches);
+        now.log.record(change);
         drop(now);
         self.changed();
         Ok(true)
@@ -179,14 +210,8 @@ impl Rows {
     /// taken that memory just now, the meter of the heap still counts them.
     fn settle(&self) {
         if let Some(charge) = self.charge.lock().as_mut() {
-            let _ = charge.try_resize(held_bytes(&self.batches.read()));
+            let _ = charge.try_resize(held_bytes(&self.batches()));
         }
-    }
-
-    fn by_options(options: &serde_json::Value) -> Result<Arc<Rows>> {
-        let id = options.get("table").and_then(serde_json::Value::as_u64);
-        id.and_then(|id| TABLES.lock().get(&id).and_then(Weak::upgrade))
-            .ok_or_else(|| Error::user("the table has been dropped"))
     }
 }
 
@@ -203,6 +228,10 @@ impl Table for MemoryTable {
         self.sink_options()
     }
 
+    fn followed(&self) -> Option<serde_json::Value> {
+        Some(serde_json::json!({ "table": self.rows.id, "follow": true }))
+    }
+
     fn statistics(&self) -> TableStatistics {
         let mut statistics = self.rows.statistics.lock();
         statistics.get_or_insert_with(|| measure(&self.rows.schema, &self.batches())).clone()
@@ -210,144 +239,5 @@ impl Table for MemoryTable {
 
     fn constraints(&self) -> Option<&Constraints> {
         self.constraints.as_ref()
-    }
-}
-
-fn measure(schema: &SchemaRef, batches: &[RecordBatch]) -> TableStatistics {
-    let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
-    let columns: Vec<ColumnStatistics> = (0..schema.fields().len())
-        .map(|i| {
-            let parts: Vec<&ArrayRef> = batches.iter().map(|b| b.column(i)).collect();
-            let nulls: usize = parts.iter().map(|p| p.logical_null_count()).sum();
-            let bytes: usize =
-                parts.iter().map(|p| p.to_data().get_slice_memory_size().unwrap_or(0)).sum();
-            let bounded = rows <= BOUNDS_ROWS_MAX && !schema.field(i).data_type().is_nested();
-            ColumnStatistics {
-                null_count: Some(nulls as f64),
-                min: bounded.then(|| extreme(&parts, false)).flatten(),
-                max: bounded.then(|| extreme(&parts, true)).flatten(),
-                distinct: None,
-                avg_width: (rows > 0).then(|| bytes as f64 / rows as f64),
-            }
-        })
-        .collect();
-    let bytes = columns.iter().map(|c| c.avg_width.unwrap_or(0.0) * rows as f64).sum();
-    TableStatistics {
-        rows: Some(rows as f64),
-        provenance: Provenance::Exact,
-        bytes: Some(bytes),
-        columns,
-    }
-}
-
-/// The least or greatest value.
-fn extreme(parts: &[&ArrayRef], greatest: bool) -> Option<ScalarValue> {
-    let options = SortOptions { descending: greatest, nulls_first: false };
-    let mut best: Option<ScalarValue> = None;
-    for part in parts.iter().filter(|p| !p.is_empty()) {
-        let first = sort_to_indices(part, Some(options), Some(1)).ok()?;
-        let value = ScalarValue::try_from_array(part, first.value(0) as usize).ok()?;
-        let better = best.as_ref().is_none_or(|b| if greatest { value > *b } else { value < *b });
-        if !value.is_null() && better {
-            best = Some(value);
-        }
-    }
-    best
-}
-
-/// Reads tables in memory.
-#[derive(Debug, Default)]
-pub struct MemoryConnector;
-
-impl SourceConnector for MemoryConnector {
-    fn open(&self, spec: &SourceSpec, job: &Arc<JobContext>) -> Result<Arc<dyn Source>> {
-        let rows = Rows::by_options(&spec.options)?;
-        let batches = rows.batches.read().clone();
-        let format = MemoryFormat { batches, batch_rows: spec.batch_rows.max(1) };
-        Ok(SplitSource::open(spec, Box::new(format), job))
-    }
-}
-
-struct MemoryFormat {
-    batches: Arc<Vec<RecordBatch>>,
-    batch_rows: usize,
-}
-
-impl SplitFormat for MemoryFormat {
-    fn splits(&self) -> Vec<(usize, u64)> {
-        self.batches.iter().enumerate().map(|(i, b)| (i, b.num_rows() as u64)).collect()
-    }
-
-    fn open(
-        &self,
-        split: usize,
-        layout: &ReadLayout,
-        _job: &Arc<JobContext>,
-    ) -> Result<Box<dyn SplitScan>> {
-        let batch = &self.batches[split];
-        let columns = layout.columns.iter().map(|&c| batch.column(c).clone()).collect();
-        Ok(Box::new(MemoryScan {
-            columns,
-            rows: batch.num_rows(),
-            at: 0,
-            batch_rows: self.batch_rows,
-        }))
-    }
-}
-
-struct MemoryScan {
-    columns: Vec<ArrayRef>,
-    rows: usize,
-    at: usize,
-    batch_rows: usize,
-}
-
-impl SplitScan for MemoryScan {
-    fn step(&mut self, _cx: &OperatorContext<'_>) -> Result<SplitProgress> {
-        let rows = self.batch_rows.min(self.rows - self.at);
-        if rows == 0 {
-            return Ok(SplitProgress::Finished);
-        }
-        let columns = self.columns.iter().map(|c| c.slice(self.at, rows)).collect();
-        self.at += rows;
-        Ok(SplitProgress::Rows(columns, rows))
-    }
-}
-
-/// Appends to tables in memory. Rows become visible together when all of a writer's rows are there.
-#[derive(Debug, Default)]
-pub struct MemorySink;
-
-impl SinkConnector for MemorySink {
-    fn writer(
-        &self,
-        options: &serde_json::Value,
-        _cx: &mut OperatorContext<'_>,
-    ) -> Result<Box<dyn SinkWriter>> {
-        let rows = Rows::by_options(options)?;
-        let counter = super::write::RowCounter::by_options(options);
-        Ok(Box::new(MemoryWriter { rows, counter, added: Vec::new() }))
-    }
-}
-
-struct MemoryWriter {
-    rows: Arc<Rows>,
-    counter: super::write::RowCounter,
-    added: Vec<RecordBatch>,
-}
-
-impl SinkWriter for MemoryWriter {
-    fn write(&mut self, batch: Batch, _cx: &mut OperatorContext<'_>) -> Result<SinkPoll> {
-        let batch = super::write::typed_batch(batch, &self.rows.schema)?;
-        self.added.push(batch);
-        Ok(SinkPoll::Ready)
-    }
-
-    fn finish(&mut self, _cx: &mut OperatorContext<'_>) -> Result<bool> {
-        let added = std::mem::take(&mut self.added);
-        let count = added.iter().map(|b| b.num_rows() as u64).sum();
-        self.rows.append(added)?;
-        self.counter.add(count);
-        Ok(true)
     }
 }

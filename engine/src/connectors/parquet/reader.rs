@@ -218,6 +218,10 @@ impl SourceReader for ParquetReader {
         }
     }
 
+    fn is_at_cut(&self) -> bool {
+        false
+    }
+
     fn snapshot(&mut self) -> Result<Vec<u8>> {
         serde_json::to_vec(&self.resume)
             .map_err(|e| Error::Internal(format!("the position of a scan: {e}")))

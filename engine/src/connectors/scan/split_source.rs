@@ -11,6 +11,7 @@ use arrow::array::ArrayRef;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use thalweg_runtime::batch::{Batch, Coalescer};
+use thalweg_runtime::element::RowKind;
 use thalweg_runtime::job::JobContext;
 use thalweg_runtime::operators::{OperatorContext, WaitReason};
 use thalweg_runtime::source::{
@@ -24,6 +25,8 @@ use super::{ReadLayout, ScanFilter, apply_mask};
 pub enum SplitProgress {
     /// The columns of the layout, in its order, and their length.
     Rows(Vec<ArrayRef>, usize),
+    /// The columns of the layout, in its order, and what becomes of each row.
+    Changes(Vec<ArrayRef>, Arc<[RowKind]>),
     /// Nothing yet.
     Working,
     /// Bytes are on their way; the waker is registered.
@@ -171,7 +174,35 @@ impl SplitReader {
         Ok(())
     }
 
-    fn filtered(&mut self, mut columns: Vec<ArrayRef>, rows: usize) -> Result<Option<Batch>> {
+    /// Takes what the split in hand has given, but for what was delivered before a restore.
+    fn take_rows(
+        &mut self,
+        mut columns: Vec<ArrayRef>,
+        mut rows: usize,
+        mut kinds: Option<Arc<[RowKind]>>,
+    ) -> Result<SourceOutput> {
+        if let Some(current) = &mut self.current {
+            current.rows_done += rows;
+            let skipped = current.skip.min(rows);
+            if skipped > 0 {
+                current.skip -= skipped;
+                rows -= skipped;
+                columns.iter_mut().for_each(|c| *c = c.slice(skipped, rows));
+                kinds = kinds.map(|kinds| kinds[skipped..].into());
+            }
+        }
+        Ok(match self.filtered(columns, rows, kinds)? {
+            Some(batch) => self.deliver(batch),
+            None => SourceOutput::Continue,
+        })
+    }
+
+    fn filtered(
+        &mut self,
+        mut columns: Vec<ArrayRef>,
+        rows: usize,
+        mut kinds: Option<Arc<[RowKind]>>,
+    ) -> Result<Option<Batch>> {
         let mask = self.filter.mask(rows, &|place| columns[place].clone())?;
         let mut output: Vec<ArrayRef> =
             self.shared.layout.output.iter().map(|&place| columns[place].clone()).collect();
@@ -183,8 +214,13 @@ impl SplitReader {
                 return Ok(None);
             }
             apply_mask(&mut output, &bits)?;
+            kinds = kinds.map(|kinds| bits.set_indices().map(|row| kinds[row]).collect());
         }
-        self.coalescer.push(Batch::new(output, kept))
+        let batch = Batch::new(output, kept);
+        self.coalescer.push(match kinds {
+            Some(kinds) => batch.with_kinds(kinds),
+            None => batch,
+        })
     }
 
     /// Where event time counts, no batch has rows of two splits: gives the rest of this one.
@@ -258,20 +294,15 @@ impl SourceReader for SplitReader {
                 Some(batch) => self.deliver(batch),
                 None => SourceOutput::Continue,
             }),
-            SplitProgress::Rows(mut columns, mut rows) => {
-                current.rows_done += rows;
-                let skipped = current.skip.min(rows);
-                if skipped > 0 {
-                    current.skip -= skipped;
-                    rows -= skipped;
-                    columns.iter_mut().for_each(|c| *c = c.slice(skipped, rows));
-                }
-                Ok(match self.filtered(columns, rows)? {
-                    Some(batch) => self.deliver(batch),
-                    None => SourceOutput::Continue,
-                })
+            SplitProgress::Rows(columns, rows) => self.take_rows(columns, rows, None),
+            SplitProgress::Changes(columns, kinds) => {
+                self.take_rows(columns, kinds.len(), Some(kinds))
             }
         }
+    }
+
+    fn is_at_cut(&self) -> bool {
+        false
     }
 
     fn snapshot(&mut self) -> Result<Vec<u8>> {

@@ -401,6 +401,10 @@ impl SourceReader for StreamReader {
         }
     }
 
+    fn is_at_cut(&self) -> bool {
+        self.shared.format.rows().is_none()
+    }
+
     fn snapshot(&mut self) -> Result<Vec<u8>> {
         if !self.begun && !self.restored {
             return Ok(Vec::new());

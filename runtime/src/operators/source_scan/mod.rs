@@ -1,6 +1,7 @@
 //! Scan: drives a connector's reader. The state is the reader's position and how far event time is in its splits.
 //!
-//! Where the query asks for event time, watermarks stand between the batches (see `event_time`).
+//! Where the query asks for event time, watermarks stand between the batches (see `event_time`). A barrier that the job
+//! asks for is sent as soon as the reader has delivered what belongs before it.
 
 mod event_time;
 
@@ -28,6 +29,8 @@ pub struct SourceScan {
     event_time: Option<EventTime>,
     /// What leaves before the reader is asked again.
     ready: VecDeque<StreamElement>,
+    /// The last barrier that was sent.
+    barrier: CheckpointId,
 }
 
 impl SourceScan {
@@ -39,6 +42,7 @@ impl SourceScan {
             reader: None,
             event_time: None,
             ready: VecDeque::new(),
+            barrier: CheckpointId(0),
         }
     }
 
@@ -48,6 +52,16 @@ impl SourceScan {
 
     fn pending_us(&self) -> Option<i64> {
         self.source.as_ref().and_then(|source| source.pending_from_us())
+    }
+
+    /// The barrier to be sent now, if there is one.
+    fn due_barrier(&mut self, cx: &OperatorContext<'_>) -> Result<Option<CheckpointId>> {
+        let asked = cx.job.barriers.asked();
+        if asked <= self.barrier || !self.reader()?.is_at_cut() {
+            return Ok(None);
+        }
+        self.barrier = asked;
+        Ok(Some(asked))
     }
 
     fn take(&mut self, batch: Batch) -> Result<()> {
@@ -87,6 +101,9 @@ impl Operator for SourceScan {
             cx.check_cancelled()?;
             if let Some(element) = self.ready.pop_front() {
                 return Ok(Output::Element(PortId(0), element));
+            }
+            if let Some(id) = self.due_barrier(cx)? {
+                return Ok(Output::Element(PortId(0), StreamElement::Barrier(id)));
             }
             match self.reader()?.step(cx)? {
                 SourceOutput::Batch(batch) if batch.num_rows() == 0 => {}

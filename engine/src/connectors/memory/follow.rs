@@ -1,0 +1,200 @@
+//! Reads a subscription: the rows that it began with, and then the changes, for ever.
+//!
+//! The first subtask reads, the others have nothing to do: changes of one row must not overtake each other. The reader
+//! waits at the subscription's limit; whoever moves the limit wakes the job's tasks. A batch holds rows of one kind.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arrow::array::{ArrayRef, RecordBatch};
+use thalweg_runtime::batch::Batch;
+use thalweg_runtime::element::RowKind;
+use thalweg_runtime::job::JobContext;
+use thalweg_runtime::operators::{OperatorContext, WaitReason};
+use thalweg_runtime::source::{
+    Source, SourceOutput, SourceReader, SourceSpec, SplitEvent, SplitId,
+};
+use thalweg_runtime::{Error, Result};
+
+use super::changes::{Change, Subscription};
+use crate::connectors::scan::{ReadLayout, ScanFilter, apply_mask};
+
+/// The only split.
+const SPLIT: SplitId = SplitId(0);
+
+/// Opens the source of a subscription.
+pub(super) fn open(
+    spec: &SourceSpec,
+    subscription: Arc<Subscription>,
+    job: &Arc<JobContext>,
+) -> Arc<dyn Source> {
+    Arc::new(FollowSource {
+        layout: ReadLayout::new(spec),
+        spec: spec.clone(),
+        subscription,
+        job: job.clone(),
+        begun: Arc::default(),
+    })
+}
+
+struct FollowSource {
+    spec: SourceSpec,
+    layout: ReadLayout,
+    subscription: Arc<Subscription>,
+    job: Arc<JobContext>,
+    /// Whether the reader was stepped again after it had said what it reads.
+    begun: Arc<AtomicBool>,
+}
+
+impl Source for FollowSource {
+    fn reader(&self, subtask: usize) -> Result<Box<dyn SourceReader>> {
+        if subtask > 0 {
+            return Ok(Box::new(Nothing));
+        }
+        let rows = self.subscription.rows();
+        let inserts = rows.iter().map(|batch| (batch.clone(), RowKind::Insert));
+        Ok(Box::new(FollowReader {
+            filter: ScanFilter::new(&self.spec, &self.layout, &self.job.functions)?,
+            layout: self.layout.clone(),
+            batch_rows: self.spec.batch_rows.max(1),
+            pieces: inserts.collect(),
+            version: self.subscription.start(),
+            subscription: self.subscription.clone(),
+            begun: self.begun.clone(),
+            said: Said::Nothing,
+        }))
+    }
+
+    fn progress(&self) -> Option<(u64, u64)> {
+        None
+    }
+
+    fn pending_from_us(&self) -> Option<i64> {
+        (!self.begun.load(Ordering::Acquire)).then_some(i64::MIN)
+    }
+}
+
+/// What was last said of the split.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Said {
+    Nothing,
+    Reading,
+    CaughtUp,
+}
+
+struct FollowReader {
+    subscription: Arc<Subscription>,
+    layout: ReadLayout,
+    filter: ScanFilter,
+    batch_rows: usize,
+    /// What has been taken from the subscription and not delivered.
+    pieces: VecDeque<(RecordBatch, RowKind)>,
+    /// The version behind which the next change comes.
+    version: u64,
+    begun: Arc<AtomicBool>,
+    said: Said,
+}
+
+impl FollowReader {
+    /// Takes the next change; false if there is none within the limit.
+    fn take_change(&mut self) -> bool {
+        let Some(change) = self.subscription.after(self.version) else { return false };
+        self.version += 1;
+        let Change { deleted, inserted } = change.as_ref();
+        let of = |batches: &[RecordBatch], kind| {
+            batches.iter().cloned().map(move |batch| (batch, kind)).collect::<Vec<_>>()
+        };
+        self.pieces.extend(of(deleted, RowKind::Delete));
+        self.pieces.extend(of(inserted, RowKind::Insert));
+        true
+    }
+
+    /// The rows of a piece that pass the filters; what is more than a batch stays.
+    fn deliver(&mut self, piece: RecordBatch, kind: RowKind, now_us: i64) -> Result<SourceOutput> {
+        let rows = piece.num_rows().min(self.batch_rows);
+        if rows < piece.num_rows() {
+            self.pieces.push_front((piece.slice(rows, piece.num_rows() - rows), kind));
+        }
+        let columns: Vec<ArrayRef> =
+            self.layout.columns.iter().map(|&at| piece.column(at).slice(0, rows)).collect();
+        let mask = self.filter.mask(rows, &|place| columns[place].clone())?;
+        let mut output: Vec<ArrayRef> =
+            self.layout.output.iter().map(|&place| columns[place].clone()).collect();
+        let mut kept = rows;
+        if let Some(bits) = mask {
+            kept = bits.count_set_bits();
+            if kept > 0 {
+                apply_mask(&mut output, &bits)?;
+            }
+        }
+        if kept == 0 {
+            return Ok(SourceOutput::Continue);
+        }
+        let mut batch = Batch::new(output, kept);
+        if kind != RowKind::Insert {
+            batch = batch.with_kinds(vec![kind; kept].into());
+        }
+        batch.ingest_time_us = now_us;
+        Ok(SourceOutput::Batch(batch))
+    }
+}
+
+impl SourceReader for FollowReader {
+    fn step(&mut self, cx: &mut OperatorContext<'_>) -> Result<SourceOutput> {
+        if self.said == Said::Nothing {
+            self.said = Said::Reading;
+            return Ok(SourceOutput::Split(SplitEvent::Reading(SPLIT)));
+        }
+        self.begun.store(true, Ordering::Release);
+        self.filter.refresh(cx);
+        if self.pieces.is_empty() && !self.take_change() {
+            if self.said == Said::Reading {
+                self.said = Said::CaughtUp;
+                return Ok(SourceOutput::Split(SplitEvent::CaughtUp(SPLIT)));
+            }
+            return Ok(SourceOutput::Wait(WaitReason::Io));
+        }
+        if self.said == Said::CaughtUp {
+            self.said = Said::Reading;
+            return Ok(SourceOutput::Split(SplitEvent::Reading(SPLIT)));
+        }
+        match self.pieces.pop_front() {
+            Some((piece, kind)) => self.deliver(piece, kind, cx.job.env.now_us()),
+            None => Ok(SourceOutput::Continue),
+        }
+    }
+
+    fn is_at_cut(&self) -> bool {
+        self.pieces.is_empty() && self.version >= self.subscription.limit()
+    }
+
+    fn snapshot(&mut self) -> Result<Vec<u8>> {
+        Err(Error::Unsupported("a checkpoint of tables in memory".into()))
+    }
+
+    fn restore(&mut self, _position: &[u8]) -> Result<()> {
+        Err(Error::Unsupported("a checkpoint of tables in memory".into()))
+    }
+}
+
+/// The reader of a subtask that has nothing to read.
+struct Nothing;
+
+impl SourceReader for Nothing {
+    fn step(&mut self, _cx: &mut OperatorContext<'_>) -> Result<SourceOutput> {
+        Ok(SourceOutput::Finished)
+    }
+
+    fn is_at_cut(&self) -> bool {
+        false
+    }
+
+    fn snapshot(&mut self) -> Result<Vec<u8>> {
+        Ok(Vec::new())
+    }
+
+    fn restore(&mut self, _position: &[u8]) -> Result<()> {
+        Ok(())
+    }
+}

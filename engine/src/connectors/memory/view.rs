@@ -1,0 +1,85 @@
+//! A materialized view as a table: readable, and changed by its job alone.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use datafusion_common::Constraints;
+use thalweg_optimizer::TableStatistics;
+use thalweg_optimizer::physical::Provenance;
+use thalweg_runtime::Result;
+use thalweg_runtime::memory::MemoryManager;
+use thalweg_runtime::operators::sink::SinkSpec;
+
+use super::changes::Subscription;
+use super::view_rows::ViewRows;
+use super::view_sink::VIEW_SINK;
+use super::{CONNECTOR, registry};
+use crate::catalog::Table;
+
+/// The rows of a view, for those who read it.
+#[derive(Debug, Clone)]
+pub(crate) struct ViewTable {
+    rows: Arc<ViewRows>,
+}
+
+impl ViewTable {
+    /// A view without rows whose memory is charged under its name. Types whose values cannot be compared are errors.
+    pub(crate) fn new(schema: SchemaRef, memory: &Arc<MemoryManager>, name: &str) -> Result<Self> {
+        let rows = Arc::new(ViewRows::new(registry::new_id(), schema, memory, name)?);
+        registry::add_view(&rows);
+        Ok(ViewTable { rows })
+    }
+
+    /// The number that plans name it by.
+    pub(crate) fn id(&self) -> u64 {
+        self.rows.id()
+    }
+
+    /// The sink that folds changes into the view.
+    pub(crate) fn fold(&self) -> SinkSpec {
+        SinkSpec { sink: VIEW_SINK.to_string(), options: self.options() }
+    }
+
+    /// The rows as they are now and every change from now on.
+    pub(crate) fn subscribe(&self) -> Arc<Subscription> {
+        self.rows.subscribe()
+    }
+
+    /// The rows of the last commit.
+    pub(crate) fn batches(&self) -> Arc<Vec<RecordBatch>> {
+        self.rows.batches()
+    }
+}
+
+impl Table for ViewTable {
+    fn schema(&self) -> SchemaRef {
+        self.rows.schema().clone()
+    }
+
+    fn connector(&self) -> &str {
+        CONNECTOR
+    }
+
+    fn options(&self) -> serde_json::Value {
+        serde_json::json!({ "table": self.rows.id() })
+    }
+
+    fn followed(&self) -> Option<serde_json::Value> {
+        Some(serde_json::json!({ "table": self.rows.id(), "follow": true }))
+    }
+
+    fn statistics(&self) -> TableStatistics {
+        let rows: usize = self.batches().iter().map(RecordBatch::num_rows).sum();
+        TableStatistics {
+            rows: Some(rows as f64),
+            provenance: Provenance::Exact,
+            bytes: None,
+            columns: Vec::new(),
+        }
+    }
+
+    fn constraints(&self) -> Option<&Constraints> {
+        None
+    }
+}

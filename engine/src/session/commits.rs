@@ -1,0 +1,71 @@
+//! Commits: how materialized views take in the changes of what they read.
+//!
+//! Jobs commit one after the other, in the order in which they began, so that a view comes after those that it reads.
+//! Invariant: within one round all who follow a table go on to the same version of it, and no round cuts a job while it
+//! still carries out the one before. So each view shows what its query gives for one state of each table that it reads.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use futures::future::{Either, select};
+
+use super::Session;
+use super::jobs::{Job, JobState};
+use super::statement::StatementContext;
+use crate::error::{Error, Result};
+
+/// The versions that one round has its readers go on to, by the table.
+type Versions = HashMap<u64, u64>;
+
+impl Session {
+    /// One round over all jobs that have something to commit.
+    pub(super) async fn commit_jobs(&self) {
+        let _alone = self.inner.jobs.commits.lock().await;
+        let mut versions = Versions::new();
+        for job in self.inner.jobs.all() {
+            commit(&job, &mut versions).await;
+        }
+    }
+}
+
+/// `FLUSH`: a round of its own, so that it takes in everything that was there when it began.
+pub(super) async fn flush(cx: &StatementContext<'_>) -> Result<()> {
+    let round = std::pin::pin!(cx.session.commit_jobs());
+    match select(round, std::pin::pin!(cx.token.cancelled())).await {
+        Either::Left(((), _)) => Ok(()),
+        Either::Right(_) => Err(Error::Cancelled),
+    }
+}
+
+/// Has a job commit. One that has failed says so to those who ask for its rows.
+async fn commit(job: &Arc<Job>, versions: &mut Versions) {
+    if job.state() != JobState::Running {
+        return;
+    }
+    for run in &job.started.runs {
+        if let Some(id) = run.handle.barrier_under_way() {
+            let _ = run.handle.barrier(id).await;
+        }
+    }
+    let mut changed = job.started.endless;
+    for subscription in &job.started.subscriptions {
+        let latest = || subscription.latest();
+        let version = *versions.entry(subscription.table()).or_insert_with(latest);
+        changed |= version > subscription.limit();
+        subscription.advance_to(version);
+    }
+    if changed {
+        pass(job).await;
+    }
+}
+
+/// Sends a barrier through a job and waits for it.
+pub(super) async fn pass(job: &Job) {
+    let mut passed = true;
+    for run in &job.started.runs {
+        passed &= run.handle.barrier(run.handle.ask_barrier()).await.is_ok();
+    }
+    if passed {
+        job.started.subscriptions.iter().for_each(|subscription| subscription.let_go());
+    }
+}

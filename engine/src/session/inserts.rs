@@ -1,0 +1,163 @@
+//! INSERTs that run as jobs: in the background, and several as one statement set.
+//!
+//! Invariant: of a statement set all go well or the first failure ends the others. Rows that a table in memory has taken in
+//! at a commit stay.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use datafusion_common::tree_node::TreeNodeRecursion;
+use datafusion_expr::LogicalPlan;
+use futures::future::try_join_all;
+use thalweg_optimizer::PhysicalPlan;
+use thalweg_planner::{Insert, QueryPlan};
+use thalweg_runtime::operators::sink::SinkSpec;
+
+use super::cancellation::CancellationToken;
+use super::frame::Frame;
+use super::jobs::{JobKind, Run, Started};
+use super::plan::{PlanUse, physical_plan};
+use super::statement::{StatementContext, statement_text};
+use super::write::{memory_table, of_columns};
+use crate::catalog::{EngineTable, Table, TableSink};
+use crate::connectors::RowCounter;
+use crate::connectors::memory::CONNECTOR as MEMORY_SINK;
+use crate::error::{Error, Result};
+
+/// An INSERT that is ready to start.
+struct Prepared {
+    plan: PhysicalPlan,
+    sink: TableSink,
+    counter: RowCounter,
+    /// What is to hear that rows were written; tables in memory know.
+    target: Option<Arc<dyn Table>>,
+}
+
+/// Whether an INSERT is to go on in the background: the session wants that, and the input has no end.
+pub(super) fn goes_on(cx: &StatementContext<'_>, insert: &Insert) -> Result<bool> {
+    Ok(cx.session.inner.jobs.in_background() && !insert.overwrite && is_endless(&insert.input)?)
+}
+
+/// Starts an INSERT in the background.
+pub(super) fn start(cx: &StatementContext<'_>, insert: &Insert) -> Result<Frame> {
+    let name = format!("insert_into_{}", insert.table.table);
+    start_all(cx, JobKind::Insert, name, std::slice::from_ref(insert))
+}
+
+/// `EXECUTE STATEMENT SET`.
+pub(super) async fn statement_set(cx: &StatementContext<'_>, inserts: &[Insert]) -> Result<Frame> {
+    let endless = inserts.iter().map(|insert| is_endless(&insert.input));
+    let endless = endless.collect::<Result<Vec<_>>>()?.contains(&true);
+    if endless && cx.session.inner.jobs.in_background() {
+        return start_all(cx, JobKind::StatementSet, "statement_set".to_string(), inserts);
+    }
+    let prepared = prepare_all(cx, inserts)?;
+    let executor = &cx.session.inner.executor;
+    let mut handles = Vec::with_capacity(prepared.len());
+    let submit = |p: &Prepared| {
+        executor.submit(&p.plan, p.sink.spec.clone(), p.sink.parallel, &cx.settings, &cx.token)
+    };
+    let mut failed = None;
+    for insert in &prepared {
+        match submit(insert) {
+            Ok(handle) => handles.push(handle),
+            Err(error) => {
+                failed = Some(error);
+                break;
+            }
+        }
+    }
+    if failed.is_none() {
+        let all = try_join_all(handles.iter().map(|handle| handle.ended())).await;
+        failed = all.err().map(Error::from);
+    }
+    if let Some(error) = failed {
+        handles.iter().for_each(|handle| handle.cancel());
+        for handle in &handles {
+            // The first failure is the one that counts.
+            let _ = handle.ended().await;
+        }
+        return Err(error);
+    }
+    prepared.iter().filter_map(|p| p.target.as_ref()).try_for_each(|table| table.written())?;
+    *cx.last_job.lock() = handles.pop();
+    Ok(Frame::written(prepared.iter().map(|insert| insert.counter.rows()).sum()))
+}
+
+fn start_all(
+    cx: &StatementContext<'_>,
+    kind: JobKind,
+    name: String,
+    inserts: &[Insert],
+) -> Result<Frame> {
+    let executor = &cx.session.inner.executor;
+    let mut runs = Vec::with_capacity(inserts.len());
+    // Dropping those that have started ends them, should another one not start.
+    for insert in prepare_all(cx, inserts)? {
+        let Prepared { plan, sink, target, .. } = insert;
+        let token = CancellationToken::default();
+        let handle = executor.submit(&plan, sink.spec, sink.parallel, &cx.settings, &token)?;
+        runs.push(Run { handle, _plan: plan, target });
+    }
+    let started = Started {
+        name,
+        kind,
+        sql: statement_text(cx),
+        since_us: executor.now_us(),
+        runs,
+        view: None,
+        reads: BTreeSet::new(),
+        subscriptions: Vec::new(),
+        endless: true,
+    };
+    cx.session.inner.jobs.add(cx.session, started);
+    Ok(Frame::empty())
+}
+
+fn prepare_all(cx: &StatementContext<'_>, inserts: &[Insert]) -> Result<Vec<Prepared>> {
+    inserts.iter().map(|insert| prepare(cx, insert)).collect()
+}
+
+fn prepare(cx: &StatementContext<'_>, insert: &Insert) -> Result<Prepared> {
+    let Insert { table: name, source, input, overwrite } = insert;
+    if *overwrite {
+        return Err(Error::unsupported("INSERT OVERWRITE in a statement set"));
+    }
+    let table = EngineTable::of(source.as_ref()).map(|engine| &engine.table);
+    let sunk = table.and_then(|table| Some((table.clone(), table.sink()?)));
+    let (target, mut sink) = match sunk {
+        Some((table, sink)) => {
+            let sink = of_columns(sink, table.as_ref(), input);
+            (Some(table), sink)
+        }
+        None => {
+            let memory = memory_table(source.as_ref(), &format!("INSERT INTO \"{name}\""))?;
+            let options = memory.sink_options();
+            let spec = SinkSpec { sink: MEMORY_SINK.to_string(), options };
+            (None, TableSink { spec, parallel: false, takes_changes: false })
+        }
+    };
+    let counter = RowCounter::new();
+    if let Some(options) = sink.spec.options.as_object_mut() {
+        options.insert("counter".to_string(), counter.id().into());
+        options.insert("run".to_string(), cx.session.inner.executor.random_u64().into());
+    }
+    let plan = physical_plan(input, &cx.settings, PlanUse::of_sink(&sink))?;
+    Ok(Prepared { plan, sink, counter, target })
+}
+
+/// Whether a query reads a table that has no end.
+fn is_endless(query: &QueryPlan) -> Result<bool> {
+    let mut endless = false;
+    for plan in std::iter::once(&query.plan).chain(query.shared.iter().map(|s| &s.plan)) {
+        let looked = plan.apply_with_subqueries(|node| {
+            if let LogicalPlan::TableScan(scan) = node {
+                let table = EngineTable::of(scan.source.as_ref());
+                endless |= table.is_some_and(|engine| engine.table.is_unbounded());
+            }
+            Ok(TreeNodeRecursion::Continue)
+        });
+        looked.map_err(thalweg_runtime::Error::from)?;
+    }
+    Ok(endless)
+}

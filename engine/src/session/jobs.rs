@@ -1,0 +1,304 @@
+//! The jobs that go on behind the statements: materialized views, and INSERTs in the background.
+//!
+//! Invariant: a job runs as long as the session knows it; the session's end, STOP JOB and DROP end it. One thread a
+//! session, which starts with the first job, has all jobs commit from time to time (see [`super::commits`]), and tells once
+//! what became of those that have failed.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use futures::executor::block_on;
+use parking_lot::Mutex;
+use thalweg_optimizer::PhysicalPlan;
+use thalweg_planner::JobName;
+use thalweg_runtime::Error as RuntimeError;
+use thalweg_runtime::job::JobHandle;
+
+use super::{Session, SessionState};
+use crate::catalog::{EntryKey, Table};
+use crate::connectors::memory::Subscription;
+use crate::error::{Error, Report, Result};
+
+/// Jobs that have ended and are still listed.
+const ENDED_MAX: usize = 100;
+
+/// Hears what the user should know of jobs.
+pub(crate) type Listener = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// What a job does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum JobKind {
+    /// Keeps a view up to date.
+    View,
+    /// Writes rows into a table.
+    Insert,
+    /// Writes rows into several tables.
+    StatementSet,
+}
+
+impl JobKind {
+    /// As SHOW JOBS calls it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            JobKind::View => "MATERIALIZED VIEW",
+            JobKind::Insert => "INSERT",
+            JobKind::StatementSet => "STATEMENT SET",
+        }
+    }
+}
+
+/// How a job is.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum JobState {
+    Running,
+    Finished,
+    Stopped,
+    Failed(RuntimeError),
+}
+
+impl JobState {
+    /// As SHOW JOBS calls it.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            JobState::Running => "RUNNING",
+            JobState::Finished => "FINISHED",
+            JobState::Stopped => "STOPPED",
+            JobState::Failed(_) => "FAILED",
+        }
+    }
+
+    /// The state of a single run.
+    pub(crate) fn of(handle: &JobHandle) -> JobState {
+        match handle.result() {
+            None => JobState::Running,
+            Some(Ok(())) => JobState::Finished,
+            Some(Err(RuntimeError::Cancelled)) => JobState::Stopped,
+            Some(Err(error)) => JobState::Failed(error),
+        }
+    }
+}
+
+/// What is to be known of a job that has started.
+pub(crate) struct Started {
+    pub(crate) name: String,
+    pub(crate) kind: JobKind,
+    pub(crate) sql: String,
+    pub(crate) since_us: i64,
+    pub(crate) runs: Vec<Run>,
+    /// The view's own name in the catalog.
+    pub(crate) view: Option<EntryKey>,
+    /// The tables and views that a view reads.
+    pub(crate) reads: BTreeSet<EntryKey>,
+    pub(crate) subscriptions: Vec<Arc<Subscription>>,
+    /// Whether rows may come that nobody subscribed to.
+    pub(crate) endless: bool,
+}
+
+/// One graph of a job.
+pub(crate) struct Run {
+    pub(crate) handle: Arc<JobHandle>,
+    /// Kept, since it holds the tables that are read.
+    pub(crate) _plan: PhysicalPlan,
+    /// The table that rows are written into, if its rows are not in memory.
+    pub(crate) target: Option<Arc<dyn Table>>,
+}
+
+/// A job with its number.
+pub(crate) struct Job {
+    pub(crate) number: u64,
+    pub(crate) started: Started,
+    /// Whether its end has been looked at.
+    settled: AtomicBool,
+}
+
+impl Job {
+    /// The first failure counts, then whether anything still runs.
+    pub(crate) fn state(&self) -> JobState {
+        let states: Vec<JobState> =
+            self.started.runs.iter().map(|run| JobState::of(&run.handle)).collect();
+        let failed = states.iter().find(|state| matches!(state, JobState::Failed(_)));
+        let next = || states.iter().find(|state| **state == JobState::Running);
+        let stopped = || states.iter().find(|state| **state == JobState::Stopped);
+        failed.or_else(next).or_else(stopped).cloned().unwrap_or(JobState::Finished)
+    }
+
+    /// Asks all of it to end.
+    pub(crate) fn cancel(&self) {
+        self.started.runs.iter().for_each(|run| run.handle.cancel());
+    }
+
+    fn has_ended(&self) -> bool {
+        self.started.runs.iter().all(|run| run.handle.result().is_some())
+    }
+
+    /// What there is to be done once it has ended; what the user should hear.
+    fn settle(&self) -> Option<String> {
+        let state = self.state();
+        if let JobState::Failed(_) = &state {
+            // One that fails stops the others.
+            self.cancel();
+        }
+        if !self.has_ended() || self.settled.swap(true, Ordering::AcqRel) {
+            return None;
+        }
+        let failure = match state {
+            JobState::Failed(error) => Some(Error::from(error)),
+            JobState::Finished => {
+                let targets = self.started.runs.iter().filter_map(|run| run.target.as_ref());
+                targets.map(|table| table.written()).find_map(Result::err)
+            }
+            JobState::Running | JobState::Stopped => None,
+        };
+        let Job { number, started: Started { name, .. }, .. } = self;
+        failure.map(|error| format!("job {number} ({name}) has failed: {error}"))
+    }
+}
+
+/// All jobs of a session, in the order in which they began.
+pub(crate) struct Jobs {
+    all: Mutex<Vec<Arc<Job>>>,
+    next: AtomicU64,
+    /// Held by whoever has jobs commit, or adds one.
+    pub(super) commits: futures::lock::Mutex<()>,
+    kept: AtomicBool,
+    background: AtomicBool,
+    listener: Mutex<Option<Listener>>,
+}
+
+impl Default for Jobs {
+    fn default() -> Self {
+        Jobs {
+            all: Mutex::default(),
+            next: AtomicU64::new(1),
+            commits: futures::lock::Mutex::new(()),
+            kept: AtomicBool::new(false),
+            background: AtomicBool::new(false),
+            listener: Mutex::default(),
+        }
+    }
+}
+
+impl Jobs {
+    /// All of them.
+    pub(crate) fn all(&self) -> Vec<Arc<Job>> {
+        self.all.lock().clone()
+    }
+
+    /// The job of a number.
+    pub(crate) fn get(&self, number: u64) -> Result<Arc<Job>> {
+        let found = self.all.lock().iter().find(|job| job.number == number).cloned();
+        found.ok_or_else(|| missing(&number.to_string()))
+    }
+
+    /// The running job of a number or name.
+    pub(crate) fn running(&self, name: &JobName) -> Result<Arc<Job>> {
+        let (jobs, shown) = match name {
+            JobName::Number(number) => (vec![self.get(*number)?], number.to_string()),
+            JobName::Name(name) => {
+                let named = self.all().into_iter().filter(|job| job.started.name == *name);
+                (named.collect(), name.clone())
+            }
+        };
+        let (last, known) = (jobs.last().cloned(), jobs.into_iter().rev());
+        let mut running = known.filter(|job| job.state() == JobState::Running);
+        match (running.next(), last) {
+            (Some(job), _) => Ok(job),
+            (None, Some(job)) => {
+                let state = job.state().name().to_lowercase();
+                Err(Error::catalog(
+                    Report::new(format!("the job \"{shown}\" is not running"))
+                        .with_detail(format!("It is {state}.")),
+                ))
+            }
+            (None, None) => Err(missing(&shown)),
+        }
+    }
+
+    /// The running or ended jobs of views that read something.
+    pub(crate) fn readers(&self, of: &EntryKey) -> Vec<Arc<Job>> {
+        let all = self.all();
+        all.into_iter()
+            .filter(|job| job.started.view.is_some() && job.started.reads.contains(of))
+            .collect()
+    }
+
+    /// The job of a view.
+    pub(crate) fn of_view(&self, view: &EntryKey) -> Option<Arc<Job>> {
+        let all = self.all.lock();
+        all.iter().find(|job| job.started.view.as_ref() == Some(view)).cloned()
+    }
+
+    /// Ends a job and forgets it.
+    pub(crate) fn remove(&self, job: &Arc<Job>) {
+        self.all.lock().retain(|known| !Arc::ptr_eq(known, job));
+        job.cancel();
+    }
+
+    /// Lists a job that has started.
+    pub(super) fn add(&self, session: &Session, started: Started) -> Arc<Job> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let job = Arc::new(Job { number, started, settled: AtomicBool::new(false) });
+        let mut all = self.all.lock();
+        let done = |job: &Job| job.started.view.is_none() && job.settled.load(Ordering::Acquire);
+        if all.iter().filter(|job| done(job)).count() > ENDED_MAX
+            && let Some(oldest) = all.iter().position(|job| done(job))
+        {
+            all.remove(oldest);
+        }
+        all.push(job.clone());
+        drop(all);
+        if !self.kept.swap(true, Ordering::AcqRel) {
+            keep(session);
+        }
+        job
+    }
+
+    /// Looks after jobs that have ended.
+    fn settle(&self) {
+        let news: Vec<String> = self.all().iter().filter_map(|job| job.settle()).collect();
+        let listener = self.listener.lock().clone();
+        if let Some(listener) = listener {
+            news.iter().for_each(|news| listener(news));
+        }
+    }
+
+    /// Who hears of jobs that have failed.
+    pub(super) fn set_listener(&self, listener: Listener) {
+        *self.listener.lock() = Some(listener);
+    }
+
+    /// Whether INSERTs that do not end run in the background.
+    pub(super) fn set_background(&self, background: bool) {
+        self.background.store(background, Ordering::Relaxed);
+    }
+
+    /// Whether INSERTs that do not end run in the background.
+    pub(super) fn in_background(&self) -> bool {
+        self.background.load(Ordering::Relaxed)
+    }
+}
+
+fn missing(name: &str) -> Error {
+    let report = Report::new(format!("the job \"{name}\" does not exist"));
+    Error::catalog(report.with_hint("SHOW JOBS lists all jobs.".to_string()))
+}
+
+/// Starts the thread that looks after the jobs until the session has gone.
+fn keep(session: &Session) {
+    let state = Arc::downgrade(&session.inner);
+    // Without the thread jobs run all the same; only FLUSH has them commit then.
+    let _ = std::thread::Builder::new().name("jobs".into()).spawn(move || look_after(&state));
+}
+
+fn look_after(state: &Weak<SessionState>) {
+    loop {
+        let Some(inner) = state.upgrade() else { return };
+        let session = Session { inner };
+        block_on(session.commit_jobs());
+        session.inner.jobs.settle();
+        let interval = session.settings_now().view_commit_interval();
+        drop(session);
+        std::thread::sleep(interval);
+    }
+}

@@ -1,0 +1,232 @@
+//! Materialized views: creating and dropping them, and who reads what.
+//!
+//! A view is a job that folds the changes of its query's result into a table in memory. Creating one waits until it has
+//! taken in the rows that its inputs have at that moment; it is then in the catalog, and not before.
+
+use std::any::Any;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use datafusion_common::tree_node::Transformed;
+use datafusion_expr::{LogicalPlan, TableSource};
+use futures::future::{Either, select};
+use thalweg_planner::{CreateMaterializedView, DropKind, QueryPlan, TableName};
+
+use super::cancellation::CancellationToken;
+use super::frame::Frame;
+use super::jobs::{JobKind, Run, Started};
+use super::plan::{PlanUse, physical_plan, result_schema};
+use super::statement::{StatementContext, on_conflict, statement_text};
+use crate::catalog::{DeclaredTable, EngineTable, Entry, EntryKey, OnConflict, Table};
+use crate::connectors::MemoryTable;
+use crate::connectors::memory::{LiveTable, Subscription, ViewTable};
+use crate::error::{Error, Report, Result};
+
+/// `CREATE MATERIALIZED VIEW`.
+pub(super) async fn create(
+    cx: &StatementContext<'_>,
+    create: CreateMaterializedView,
+) -> Result<Frame> {
+    let CreateMaterializedView { name, sql, query, or_replace, if_not_exists } = create;
+    let conflict = on_conflict(or_replace, if_not_exists);
+    let catalog = cx.session.catalog();
+    let key = catalog.key_for_creation(&name)?;
+    if conflict == OnConflict::Keep && catalog.get(&name).is_some() {
+        return Ok(Frame::empty());
+    }
+    catalog.check_free(&name, DropKind::MaterializedView, conflict)?;
+    if conflict == OnConflict::Replace {
+        refuse_if_read(cx, &key, &format!("the materialized view \"{name}\" cannot be replaced"))?;
+    }
+    let reads = std::mem::take(&mut *cx.reads.lock());
+    if reads.contains(&key) {
+        return Err(Error::statement(format!("the view \"{name}\" cannot read itself")));
+    }
+    // Nobody commits until the new view is at the place of the others.
+    let jobs = &cx.session.inner.jobs;
+    let alone = jobs.commits.lock().await;
+    let started = start(cx, &name, key.clone(), &query, reads)?;
+    let (table, started) = started;
+    let handle = started.runs[0].handle.clone();
+    let created = absorb(cx, &started).await.and_then(|()| {
+        let entry = Entry::MaterializedView {
+            table,
+            definition: sql,
+            sql: statement_text(cx),
+            job: handle.clone().into(),
+        };
+        catalog.create(&name, entry, false, conflict)
+    });
+    if let Err(error) = created {
+        handle.cancel();
+        return Err(error);
+    }
+    if let Some(replaced) = jobs.of_view(&key) {
+        jobs.remove(&replaced);
+    }
+    jobs.add(cx.session, started);
+    drop(alone);
+    Ok(Frame::empty())
+}
+
+/// Starts the job of a view; gives the view's table, too.
+fn start(
+    cx: &StatementContext<'_>,
+    name: &TableName,
+    key: EntryKey,
+    query: &QueryPlan,
+    reads: BTreeSet<EntryKey>,
+) -> Result<(Arc<dyn Table>, Started)> {
+    let executor = &cx.session.inner.executor;
+    let mut settings = cx.settings.clone();
+    settings.reset("execution.runtime_mode")?;
+    let mut live = Live::default();
+    let query = live.follow(query)?;
+    let plan = physical_plan(&query, &settings, PlanUse::VIEW)?;
+    let shown = name.to_string();
+    let view = ViewTable::new(result_schema(&query), executor.memory(), &shown)?;
+    let token = CancellationToken::default();
+    let handle = executor.submit(&plan, view.fold(), false, &settings, &token)?;
+    let started = Started {
+        name: shown,
+        kind: JobKind::View,
+        sql: statement_text(cx),
+        since_us: executor.now_us(),
+        runs: vec![Run { handle, _plan: plan, target: None }],
+        view: Some(key),
+        reads,
+        subscriptions: live.subscriptions,
+        endless: live.endless,
+    };
+    Ok((Arc::new(view), started))
+}
+
+/// Waits until a new view has taken in what its inputs hold: all of what has an end.
+async fn absorb(cx: &StatementContext<'_>, started: &Started) -> Result<()> {
+    let handle = &started.runs[0].handle;
+    let passed = handle.barrier(handle.ask_barrier());
+    match select(passed, std::pin::pin!(cx.token.cancelled())).await {
+        Either::Left((passed, _)) => {
+            passed?;
+            started.subscriptions.iter().for_each(|subscription| subscription.let_go());
+            Ok(())
+        }
+        Either::Right(_) => Err(Error::Cancelled),
+    }
+}
+
+/// The tables of a query that tell their changes.
+#[derive(Default)]
+struct Live {
+    /// What stands for each table, by its number.
+    tables: HashMap<u64, Arc<dyn Table>>,
+    subscriptions: Vec<Arc<Subscription>>,
+    /// Whether the query reads another table that has no end.
+    endless: bool,
+}
+
+impl Live {
+    /// The query over tables that go on with their changes.
+    fn follow(&mut self, query: &QueryPlan) -> Result<QueryPlan> {
+        let mut followed = query.clone();
+        followed.plan = self.follow_plan(followed.plan)?;
+        for shared in &mut followed.shared {
+            shared.plan = self.follow_plan(shared.plan.clone())?;
+        }
+        Ok(followed)
+    }
+
+    fn follow_plan(&mut self, plan: LogicalPlan) -> Result<LogicalPlan> {
+        let followed = plan.transform_down_with_subqueries(|node| match node {
+            LogicalPlan::TableScan(mut scan) => match self.follow_source(scan.source.as_ref()) {
+                Some(source) => {
+                    scan.source = source;
+                    Ok(Transformed::yes(LogicalPlan::TableScan(scan)))
+                }
+                None => Ok(Transformed::no(LogicalPlan::TableScan(scan))),
+            },
+            other => Ok(Transformed::no(other)),
+        });
+        Ok(followed.map_err(thalweg_runtime::Error::from)?.data)
+    }
+
+    fn follow_source(&mut self, source: &dyn TableSource) -> Option<Arc<dyn TableSource>> {
+        let engine = EngineTable::of(source)?;
+        let table = engine.table.as_ref() as &dyn Any;
+        let declared = table.downcast_ref::<DeclaredTable>();
+        let stored = declared.map_or(&engine.table, |declared| declared.stored());
+        let Some(live) = self.follow_table(stored) else {
+            self.endless |= engine.table.is_unbounded();
+            return None;
+        };
+        let live = match declared {
+            Some(declared) => Arc::new(declared.over_stored(live)),
+            None => live,
+        };
+        Some(Arc::new(engine.replaced(live)))
+    }
+
+    fn follow_table(&mut self, table: &Arc<dyn Table>) -> Option<Arc<dyn Table>> {
+        let any = table.as_ref() as &dyn Any;
+        let (id, subscribe): (u64, &dyn Fn() -> Arc<Subscription>) =
+            match (any.downcast_ref::<MemoryTable>(), any.downcast_ref::<ViewTable>()) {
+                (Some(table), _) => (table.id(), &|| table.subscribe()),
+                (None, Some(view)) => (view.id(), &|| view.subscribe()),
+                (None, None) => return None,
+            };
+        let subscriptions = &mut self.subscriptions;
+        let live = self.tables.entry(id).or_insert_with(|| {
+            let subscription = subscribe();
+            subscriptions.push(subscription.clone());
+            Arc::new(LiveTable::new(subscription, table.as_ref()))
+        });
+        Some(live.clone())
+    }
+}
+
+/// Fails, naming them, when views read something that is to go.
+pub(super) fn refuse_if_read(cx: &StatementContext<'_>, key: &EntryKey, what: &str) -> Result<()> {
+    let readers = cx.session.inner.jobs.readers(key);
+    if readers.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<&str> = readers.iter().map(|job| job.started.name.as_str()).collect();
+    let detail = format!("Materialized views read it: {}.", names.join(", "));
+    let report = Report::new(what).with_detail(detail);
+    Err(Error::catalog(report.with_hint("DROP … CASCADE drops them, too.".to_string())))
+}
+
+/// Drops a table, view or materialized view, and with CASCADE the materialized views that read it.
+pub(super) fn drop_relation(
+    cx: &StatementContext<'_>,
+    kind: DropKind,
+    name: &TableName,
+    if_exists: bool,
+    cascade: bool,
+) -> Result<()> {
+    let (catalog, jobs) = (cx.session.catalog(), &cx.session.inner.jobs);
+    let key = catalog.key_of(name);
+    catalog.check_drop(kind, name, if_exists)?;
+    let Some(key) = key else { return Ok(()) };
+    if !cascade {
+        refuse_if_read(cx, &key, &format!("\"{name}\" cannot be dropped"))?;
+    }
+    drop_readers(cx, &key)?;
+    catalog.drop_entry(kind, name, if_exists)?;
+    if let Some(job) = jobs.of_view(&key) {
+        jobs.remove(&job);
+    }
+    Ok(())
+}
+
+/// Drops the views that read something, those that read them first.
+fn drop_readers(cx: &StatementContext<'_>, key: &EntryKey) -> Result<()> {
+    for job in cx.session.inner.jobs.readers(key) {
+        let Some(view) = &job.started.view else { continue };
+        drop_readers(cx, view)?;
+        let name = TableName::partial(view.schema.clone(), view.name.clone());
+        cx.session.catalog().drop_entry(DropKind::MaterializedView, &name, true)?;
+        cx.session.inner.jobs.remove(&job);
+    }
+    Ok(())
+}
