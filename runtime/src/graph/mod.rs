@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::expr::Expr;
+use crate::job::BufferTimeout;
 use crate::operators::{OperatorSpec, PortId};
 
 /// A vertex of a graph: its position in [`JobGraph::vertices`].
@@ -62,6 +63,8 @@ pub struct JobVertex {
     pub parallelism: usize,
     /// At least one operator; the first takes the vertex's inputs.
     pub chain: Vec<ChainedOperator>,
+    /// When incomplete buffers of its out edges leave, instead of when the job says.
+    pub buffer_timeout: Option<BufferTimeout>,
 }
 
 impl JobVertex {

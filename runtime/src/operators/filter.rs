@@ -1,7 +1,7 @@
 //! Filter: keeps the rows for which a predicate is true.
 //!
-//! Small results are gathered until they make a batch worth handing on; they leave before a watermark, a
-//! superstep or the end does. Nothing else is kept, so a snapshot is the gathered rows alone.
+//! Small results are gathered until they make a batch worth handing on, but not in a continuous job; they leave before a
+//! watermark, a superstep or the end does. Nothing else is kept, so a snapshot is the gathered rows alone.
 
 use arrow_schema::DataType;
 use serde::{Deserialize, Serialize};
@@ -46,7 +46,7 @@ impl Filter {
             predicate: compile(&spec.predicate, &schema, &job.functions)?,
             output: spec.output.clone(),
             types: spec.output.iter().map(|&i| spec.input[i].clone()).collect(),
-            gathered: Coalescer::new(job.options.batch_rows),
+            gathered: Coalescer::new(job.options.gathered_rows()),
             phase: Phase::Running { input: None, flush: false },
         })
     }

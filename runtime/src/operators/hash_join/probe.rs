@@ -91,7 +91,7 @@ impl HashJoinProbe {
             build: None,
             restored_flags: Vec::new(),
             rows_max: job.options.batch_rows,
-            gathered: Coalescer::new(job.options.batch_rows),
+            gathered: Coalescer::new(job.options.gathered_rows()),
             flush: false,
             phase: Phase::Waiting,
             ended: false,
