@@ -99,6 +99,11 @@ pub trait Catalog: Send + Sync {
         Vec::new()
     }
 
+    /// The position of the column that tells when a source's rows happened, if it declares one.
+    fn event_time(&self, _source: &dyn TableSource) -> Option<usize> {
+        None
+    }
+
     /// The names of all table functions, for suggestions.
     fn table_function_names(&self) -> Vec<String> {
         Vec::new()

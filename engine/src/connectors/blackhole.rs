@@ -22,7 +22,7 @@ pub(super) fn table(definition: TableDefinition) -> error::Result<ConnectorTable
     ConnectorOptions::new(CONNECTOR, &definition.options).finish()?;
     let options = serde_json::json!({});
     let spec = SinkSpec { sink: CONNECTOR.to_string(), options: options.clone() };
-    let sink = TableSink { spec, parallel: true };
+    let sink = TableSink { spec, parallel: true, takes_changes: true };
     let table = ConnectorTable::unbounded(CONNECTOR, options, schema, definition.constraints);
     Ok(table.bounded(Some(0)).with_sink(sink))
 }

@@ -150,7 +150,7 @@ impl FolderFiles {
             return Ok(None);
         }
         let spec = SinkSpec { sink: FILE_SINK.to_string(), options: target.to_value() };
-        Ok(Some(TableSink { spec, parallel: true }))
+        Ok(Some(TableSink { spec, parallel: true, takes_changes: false }))
     }
 
     /// The files as they are now.

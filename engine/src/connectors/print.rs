@@ -45,7 +45,7 @@ pub(super) fn table(definition: TableDefinition) -> error::Result<ConnectorTable
         .map_err(|e| error::Error::internal(format!("the options of a printer: {e}")))?;
     let spec = SinkSpec { sink: CONNECTOR.to_string(), options: options.clone() };
     // One writer, so that lines come in the order of the rows.
-    let sink = TableSink { spec, parallel: false };
+    let sink = TableSink { spec, parallel: false, takes_changes: true };
     let table = ConnectorTable::unbounded(CONNECTOR, options, schema, definition.constraints);
     Ok(table.bounded(Some(0)).with_sink(sink))
 }

@@ -8,17 +8,18 @@ use arrow::datatypes::SchemaRef;
 use datafusion_common::Constraints;
 use thalweg_planner::suggest;
 
-use super::{blackhole, datagen, filesystem, nexmark, print, socket, stdin};
+use super::{blackhole, datagen, filesystem, nexmark, print, single_file, socket, stdin};
 use crate::catalog::Table;
 use crate::error::{Error, Report, Result};
 
 /// The names that stand behind `connector`.
-const NAMES: [&str; 7] = [
+const NAMES: [&str; 8] = [
     blackhole::CONNECTOR,
     datagen::CONNECTOR,
     filesystem::CONNECTOR,
     nexmark::CONNECTOR,
     print::CONNECTOR,
+    single_file::CONNECTOR,
     socket::CONNECTOR,
     stdin::CONNECTOR,
 ];
@@ -90,6 +91,7 @@ pub fn create(definition: TableDefinition) -> Result<Arc<dyn Table>> {
         filesystem::CONNECTOR => filesystem::table(definition)?,
         nexmark::CONNECTOR => Arc::new(nexmark::table(definition)?),
         print::CONNECTOR => Arc::new(print::table(definition)?),
+        single_file::CONNECTOR => single_file::table(definition)?,
         socket::CONNECTOR => Arc::new(socket::table(definition)?),
         stdin::CONNECTOR => Arc::new(stdin::table(definition)?),
         _ => return Err(no_connector(&definition.connector)),

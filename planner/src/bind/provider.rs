@@ -35,6 +35,7 @@ use crate::parse::{Ast, parse_script};
 use crate::planner::Planner;
 use crate::rewrite::Rewriter;
 use crate::suggest::did_you_mean;
+use crate::windows::EventTimes;
 
 /// How many views may stand in each other's definitions; more means that they go round in a circle.
 const MAX_VIEW_DEPTH: usize = 32;
@@ -53,6 +54,7 @@ pub(super) struct Binder<'a> {
     pub(super) catalog: &'a dyn Catalog,
     pub(super) rewriter: Arc<Rewriter>,
     relations: Vec<Arc<dyn RelationPlanner>>,
+    event_times: Arc<EventTimes>,
     types: Arc<dyn TypePlanner>,
     view_depth: Cell<usize>,
     /// What was looked up: what a statement reads twice is one source, by which equal parts of plans are found.
@@ -67,8 +69,11 @@ impl<'a> Binder<'a> {
             Arc::clone(&planner.functions),
             now,
         ));
-        let relations: Vec<Arc<dyn RelationPlanner>> =
-            vec![Arc::new(Relations { registry: SharedRegistry::new(Arc::clone(&rewriter)) })];
+        let event_times: Arc<EventTimes> = Arc::default();
+        let relations: Vec<Arc<dyn RelationPlanner>> = vec![Arc::new(Relations {
+            registry: SharedRegistry::new(Arc::clone(&rewriter)),
+            event_times: Arc::clone(&event_times),
+        })];
         let time_zone = planner.options.time_zone.as_deref().unwrap_or("UTC").into();
         Binder {
             types: Arc::new(Types { time_zone }),
@@ -76,6 +81,7 @@ impl<'a> Binder<'a> {
             catalog,
             rewriter,
             relations,
+            event_times,
             view_depth: Cell::new(0),
             sources: RefCell::default(),
         }
@@ -138,6 +144,8 @@ impl<'a> Binder<'a> {
 
     fn table_or_path(&self, name: &TableName) -> crate::Result<Arc<dyn TableSource>> {
         if let Some(source) = self.catalog.table(name)? {
+            let event_time = self.catalog.event_time(source.as_ref());
+            self.event_times.add(&source, event_time.into_iter().collect());
             return Ok(source);
         }
         if name.schema.is_none() && looks_like_path(&name.table) {

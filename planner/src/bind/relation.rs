@@ -2,6 +2,7 @@
 //! marked for sharing, and set operations.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use datafusion_common::{Result, TableReference};
 use datafusion_expr::planner::{
@@ -14,8 +15,9 @@ use super::names::{as_path, span_of_name};
 use super::provider::path_reference;
 use super::set_operations::{Operation, is_operation};
 use super::sharing::{SharedRegistry, Sharing};
+use super::sources::SharedSource;
 use super::translate::{carry, translate};
-use crate::windows::WindowFunction;
+use crate::windows::{EventTimes, WindowFunction};
 
 /// Begins the alias of a derived table that is the body of a CTE to be shared; no user can mean it.
 const CANDIDATE: &str = "\u{1}share:";
@@ -52,6 +54,7 @@ fn marked(alias: &TableAlias) -> Option<(&str, Sharing)> {
 #[derive(Debug)]
 pub(super) struct Relations {
     pub(super) registry: SharedRegistry,
+    pub(super) event_times: Arc<EventTimes>,
 }
 
 impl RelationPlanner for Relations {
@@ -76,7 +79,7 @@ impl RelationPlanner for Relations {
             TableFactor::Table { ref name, args: Some(ref args), ref alias, .. }
                 if let Some(function) = WindowFunction::named(name) =>
             {
-                let plan = function.plan(name, args, context)?;
+                let plan = function.plan(name, args, &self.event_times, context)?;
                 Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, alias.clone()))))
             }
             TableFactor::Derived { subquery, alias: Some(alias), .. } if is_operation(&alias) => {
@@ -116,7 +119,15 @@ impl Relations {
         let body = TableFactor::Derived { lateral: false, subquery, alias: None, sample: None };
         let plan = context.plan(body)?;
         let names = alias.columns.iter().map(|c| context.normalize_ident(c.name.clone())).collect();
-        self.registry.admit(name, sharing, rename(name, plan, names)?)
+        let plan = rename(name, plan, names)?;
+        let event_times = self.event_times.of(&plan);
+        let plan = self.registry.admit(name, sharing, plan)?;
+        if let LogicalPlan::TableScan(scan) = &plan
+            && scan.source.is::<SharedSource>()
+        {
+            self.event_times.add(&scan.source, event_times);
+        }
+        Ok(plan)
     }
 }
 

@@ -6,7 +6,7 @@ use datafusion_sql::sqlparser::ast::{
     Spanned, TableFunctionArgs,
 };
 
-use super::{PARTITION_BY, WindowFunction};
+use super::{GROUPED, PARTITION_BY, WindowFunction};
 use crate::bind::carry;
 use crate::error::{PlannerError, Span};
 use crate::parse::span_of;
@@ -19,8 +19,10 @@ pub(super) struct Arguments {
     pub(super) span: Option<Span>,
     /// The rows that get windows.
     pub(super) data: Query,
-    /// The column with their times.
-    pub(super) time: Expr,
+    /// The column with their times; `None` for the event time of the data.
+    pub(super) time: Option<Expr>,
+    /// Whether a key of GROUP BY is meant, see [`GROUPED`].
+    pub(super) grouped: bool,
     /// The columns whose values have sessions of their own.
     pub(super) keys: Vec<Expr>,
     /// The values of `function.parameters()` in their order.
@@ -37,11 +39,14 @@ impl Arguments {
         let span = name.0.first().and_then(ObjectNamePart::as_ident);
         let reader = Reader { function, span: span.and_then(|ident| span_of(ident.span)) };
         let mut values: Vec<Option<Expr>> = vec![None; function.parameters().len()];
-        let mut keys = Vec::new();
+        let (mut keys, mut grouped) = (Vec::new(), false);
         let mut position = 0;
         for arg in &args.args {
             match reader.argument(arg)? {
-                (Some(name), value) if name == PARTITION_BY => keys = reader.keys(value)?,
+                (Some(name), _) if name == GROUPED => grouped = true,
+                (Some(name), value) if name == PARTITION_BY => {
+                    keys = reader.keys(value, grouped)?
+                }
                 (Some(name), value) => {
                     reader.set(&mut values, reader.place(&name, &value)?, value)?
                 }
@@ -57,8 +62,11 @@ impl Arguments {
         let mut needed =
             |at: usize| values[at].take().ok_or_else(|| reader.missing(function.parameters()[at]));
         let data = reader.data(needed(0)?)?;
-        let time = reader.descriptor(needed(1)?)?;
-        Ok(Arguments { function, span: reader.span, data, time, keys, values })
+        let time = match grouped {
+            true => values[1].take(),
+            false => Some(reader.descriptor(needed(1)?)?),
+        };
+        Ok(Arguments { function, span: reader.span, data, time, grouped, keys, values })
     }
 
     /// The value of a parameter, if it is given.
@@ -165,7 +173,7 @@ impl Reader {
         Err(self.wrong("takes the time of rows as DESCRIPTOR(column)", &value))
     }
 
-    fn keys(&self, value: Expr) -> Result<Vec<Expr>> {
+    fn keys(&self, value: Expr, any: bool) -> Result<Vec<Expr>> {
         if self.function != WindowFunction::Session {
             return Err(
                 self.wrong("takes no PARTITION BY: its windows are the same for all", &value)
@@ -178,7 +186,7 @@ impl Reader {
         };
         let is_column =
             |key: &Expr| matches!(key, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
-        match keys.iter().find(|key| !is_column(key)) {
+        match keys.iter().find(|key| !any && !is_column(key)) {
             None => Ok(keys),
             Some(key) => Err(self.wrong("takes columns in PARTITION BY", key)),
         }

@@ -12,13 +12,13 @@ use super::lengths::{multiple, offset};
 
 pub(super) fn plan(
     arguments: &Arguments,
+    input: &Input,
     context: &mut dyn RelationPlannerContext,
 ) -> Result<LogicalPlan> {
-    let input = Input::plan(arguments, context)?;
     let (step, size) = multiple(arguments, "step", input.unit, context)?;
     let offset = offset(arguments, input.unit, context)?;
-    let grid = Grid::new(&input, arguments, size, step, offset)?;
-    let time = || vec![grid.time(&input)];
+    let grid = Grid::new(input, arguments, size, step, offset)?;
+    let time = || vec![grid.time(input)];
     let start = TimeFunction::Floor.call(time(), &[size, grid.origin]).alias(START);
     let ends = TimeFunction::CumulateEnds.call(time(), &[step, size, grid.origin]).alias(END);
     let plan = LogicalPlanBuilder::from(input.plan.clone())

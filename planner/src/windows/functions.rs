@@ -98,11 +98,13 @@ impl TimeFunction {
                 times.iter().zip(others.iter()).map(edge).collect()
             }
             (TimeFunction::HopStarts, [times], [slide, size, origin]) => {
-                let last = |time| floor(time, *slide, *origin);
-                let count = size / slide;
                 let first = |time| {
-                    let back = slide.checked_mul(count - 1).ok_or_else(range)?;
-                    Ok((last(time)?.checked_sub(back).ok_or_else(range)?, count))
+                    let last = floor(time, *slide, *origin)?;
+                    // Windows that begin within the size before the time, and at the time itself.
+                    let before = i128::from(last) - i128::from(time) + i128::from(*size) - 1;
+                    let count = i64::try_from(before / i128::from(*slide)).map_err(|_| range())?;
+                    let back = slide.checked_mul(count).ok_or_else(range)?;
+                    Ok((last.checked_sub(back).ok_or_else(range)?, count + 1))
                 };
                 return lists(times, data_type, *slide, first);
             }

@@ -56,7 +56,7 @@ impl Grid {
             .with_detail("Clocks are turned there, so that some hours are left out or twice.".to_string())
             .with_hint(format!(
                 "use windows of whole days, or of an hour at most, or local times: (SELECT {} AT TIME ZONE '{zone}' AS …)",
-                arguments.time
+                arguments.time.as_ref().map_or("ts".to_string(), ToString::to_string)
             ))
             .with_span(arguments.span);
         Err(carry(error))

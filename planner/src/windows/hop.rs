@@ -1,4 +1,5 @@
-//! HOP: each row is in `size / slide` windows; a list of their starts, unnested.
+//! HOP: each row is in `size / slide` windows, or one more where that is no whole number; a list of their starts,
+//! unnested. Invariant: a slide is no longer than the size, so that a row is in one window at least.
 
 use datafusion_common::{Column, Result};
 use datafusion_expr::planner::RelationPlannerContext;
@@ -12,13 +13,13 @@ use super::lengths::{multiple, offset};
 
 pub(super) fn plan(
     arguments: &Arguments,
+    input: &Input,
     context: &mut dyn RelationPlannerContext,
 ) -> Result<LogicalPlan> {
-    let input = Input::plan(arguments, context)?;
     let (slide, size) = multiple(arguments, "slide", input.unit, context)?;
     let offset = offset(arguments, input.unit, context)?;
-    let grid = Grid::new(&input, arguments, slide, slide, offset)?;
-    let time = vec![grid.time(&input)];
+    let grid = Grid::new(input, arguments, slide, slide, offset)?;
+    let time = vec![grid.time(input)];
     let starts = TimeFunction::HopStarts.call(time, &[slide, size, grid.origin]).alias(START);
     let plan = LogicalPlanBuilder::from(input.plan.clone())
         .project(input.and([starts]))?

@@ -6,15 +6,19 @@ use datafusion_expr::planner::RelationPlannerContext;
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
 use datafusion_sql::sqlparser::ast::{Spanned, TableFactor};
 
+use super::EventTimes;
 use super::arguments::Arguments;
 use crate::bind::carry;
 use crate::error::PlannerError;
 use crate::parse::span_of;
 use crate::sql_text::sql_type_name;
 
-pub(super) const START: &str = "window_start";
-pub(super) const END: &str = "window_end";
-const TIME: &str = "window_time";
+/// The column with the first time of a window.
+pub(crate) const START: &str = "window_start";
+/// The column with the first time after a window.
+pub(crate) const END: &str = "window_end";
+/// The column with the last time of a window.
+pub(crate) const TIME: &str = "window_time";
 
 /// How many columns windows add.
 pub(super) const ADDED: usize = 3;
@@ -35,6 +39,7 @@ impl Input {
     /// Plans the data of a call and resolves its time column.
     pub(super) fn plan(
         arguments: &Arguments,
+        event_times: &EventTimes,
         context: &mut dyn RelationPlannerContext,
     ) -> Result<Self> {
         let subquery = Box::new(arguments.data.clone());
@@ -52,25 +57,21 @@ impl Input {
                 PlannerError::invalid(message).with_hint(hint).with_span(arguments.span),
             ));
         }
-        let time = context.sql_to_expr(arguments.time.clone(), plan.schema())?;
-        let data_type = time.get_type(plan.schema())?;
-        let (unit, zoned) = match &data_type {
-            DataType::Timestamp(unit, zone) => (*unit, zone.is_some()),
-            other => {
-                let message = format!(
-                    "the time column of {} must be a TIMESTAMP, not {}",
-                    arguments.function.name(),
-                    sql_type_name(other)
-                );
-                let error =
-                    PlannerError::invalid(message).with_span(span_of(arguments.time.span()));
-                let hint = format!(
-                    "cast it in a subquery: (SELECT CAST({} AS TIMESTAMP) AS …)",
-                    arguments.time
-                );
-                return Err(carry(error.with_hint(hint)));
-            }
+        let time = match &arguments.time {
+            Some(time) => context.sql_to_expr(time.clone(), plan.schema())?,
+            None => Expr::Column(event_times.the_one_of(&plan).map_err(|wrong| {
+                let name = arguments.function.name();
+                let error = PlannerError::invalid(format!("{name} has no time: {wrong}"));
+                let usage = arguments.function.grouped_usage().replace(['[', ']'], "");
+                let hint = format!("write {usage}, or declare WATERMARK FOR time in CREATE TABLE");
+                carry(error.with_hint(hint).with_span(arguments.span))
+            })?),
         };
+        let data_type = time.get_type(plan.schema())?;
+        let DataType::Timestamp(unit, zone) = &data_type else {
+            return Err(no_timestamp(arguments, &data_type));
+        };
+        let (unit, zoned) = (*unit, zone.is_some());
         let session = context.context_provider().options().execution.time_zone.as_deref();
         let zone = zoned.then(|| session.unwrap_or("UTC").to_string());
         Ok(Input { plan, columns, time, unit, data_type, zone })
@@ -87,4 +88,19 @@ impl Input {
         let windows = windows.into_iter().zip(names).map(|(expr, name)| expr.alias(name));
         LogicalPlanBuilder::from(plan).project(self.and(windows.collect::<Vec<_>>()))?.build()
     }
+}
+
+fn no_timestamp(arguments: &Arguments, data_type: &DataType) -> datafusion_common::DataFusionError {
+    let message = format!(
+        "the time column of {} must be a TIMESTAMP, not {}",
+        arguments.function.name(),
+        sql_type_name(data_type)
+    );
+    let error = PlannerError::invalid(message);
+    carry(match &arguments.time {
+        None => error.with_span(arguments.span),
+        Some(time) => error
+            .with_span(span_of(time.span()))
+            .with_hint(format!("cast it in a subquery: (SELECT CAST({time} AS TIMESTAMP) AS …)")),
+    })
 }

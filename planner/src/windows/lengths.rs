@@ -10,6 +10,7 @@ use datafusion_expr::simplify::SimplifyContext;
 use datafusion_optimizer::simplify_expressions::ExprSimplifier;
 use datafusion_sql::sqlparser::ast::{self, Spanned};
 
+use super::WindowFunction;
 use super::arguments::Arguments;
 use crate::bind::carry;
 use crate::error::PlannerError;
@@ -57,7 +58,7 @@ pub(super) fn offset(
     }
 }
 
-/// Size and slide (or step) of windows, of which the first must be a multiple of the second.
+/// Size and slide (or step) of windows. The size is a multiple of the other, or of HOP at least as long.
 pub(super) fn multiple(
     arguments: &Arguments,
     part: &str,
@@ -67,7 +68,9 @@ pub(super) fn multiple(
     let part_length = length(arguments, part, unit, context)?;
     let size = length(arguments, "size", unit, context)?;
     let (function, part) = (arguments.function.name(), part.to_uppercase());
-    if size % part_length != 0 {
+    let whole = size % part_length == 0;
+    let overlapping = arguments.function == WindowFunction::Hop && part_length <= size;
+    if !whole && !overlapping {
         let message = format!("the SIZE of {function} must be a multiple of its {part}");
         let hint = format!("{function} takes {part} first, then SIZE");
         let error = PlannerError::invalid(message).with_hint(hint);

@@ -7,6 +7,7 @@
 
 mod arguments;
 mod cumulate;
+mod event_time;
 mod first;
 mod functions;
 mod grid;
@@ -26,9 +27,12 @@ use datafusion_expr::{LogicalPlan, LogicalPlanBuilder};
 use datafusion_sql::sqlparser::ast::{ObjectName, ObjectNamePart, TableFunctionArgs};
 
 use self::arguments::Arguments;
+use self::input::Input;
 
+pub(crate) use event_time::EventTimes;
 pub use first::{first_of_list, opened_lists};
 pub(crate) use functions::functions;
+pub(crate) use input::{END, START, TIME};
 pub use slices::{WindowSlices, shifted_time, slices_of};
 
 /// The window function that numbers the rows of a partition.
@@ -36,6 +40,10 @@ pub use datafusion_functions_window::row_number::row_number_udwf as row_number;
 
 /// The name by which `PARTITION BY` after a table is given to the binder; no user can mean it unquoted.
 pub(crate) const PARTITION_BY: &str = "partition by";
+
+/// The name of an argument that says that a key of GROUP BY is meant: the time may be any expression, or left out for
+/// the event time of the data; sessions have any keys; columns keep the qualifiers that they have in the data.
+pub(crate) const GROUPED: &str = "\u{1}grouped";
 
 /// One of the functions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,7 +81,8 @@ impl WindowFunction {
         }
     }
 
-    fn name(self) -> &'static str {
+    /// Its name, for messages.
+    pub(crate) fn name(self) -> &'static str {
         match self {
             WindowFunction::Tumble => "TUMBLE",
             WindowFunction::Hop => "HOP",
@@ -83,12 +92,30 @@ impl WindowFunction {
     }
 
     /// The names of the arguments in their order; those after the last length may be left out.
-    fn parameters(self) -> &'static [&'static str] {
+    pub(crate) fn parameters(self) -> &'static [&'static str] {
         match self {
             WindowFunction::Tumble => &["data", "timecol", "size", "offset"],
             WindowFunction::Hop => &["data", "timecol", "slide", "size", "offset"],
             WindowFunction::Cumulate => &["data", "timecol", "step", "size", "offset"],
             WindowFunction::Session => &["data", "timecol", "gap"],
+        }
+    }
+
+    /// How many lengths must be there.
+    pub(crate) fn lengths(self) -> usize {
+        match self {
+            WindowFunction::Tumble | WindowFunction::Session => 1,
+            WindowFunction::Hop | WindowFunction::Cumulate => 2,
+        }
+    }
+
+    /// A key of GROUP BY as it may be written.
+    pub(crate) fn grouped_usage(self) -> &'static str {
+        match self {
+            WindowFunction::Tumble => "TUMBLE([time,] size [, offset])",
+            WindowFunction::Hop => "HOP([time,] slide, size [, offset])",
+            WindowFunction::Cumulate => "CUMULATE([time,] step, size [, offset])",
+            WindowFunction::Session => "SESSION([time,] gap)",
         }
     }
 
@@ -109,15 +136,20 @@ impl WindowFunction {
         self,
         name: &ObjectName,
         args: &TableFunctionArgs,
+        event_times: &EventTimes,
         context: &mut dyn RelationPlannerContext,
     ) -> Result<LogicalPlan> {
         let arguments = Arguments::read(self, name, args)?;
+        let input = Input::plan(&arguments, event_times, context)?;
         let plan = match self {
-            WindowFunction::Tumble => tumble::plan(&arguments, context),
-            WindowFunction::Hop => hop::plan(&arguments, context),
-            WindowFunction::Cumulate => cumulate::plan(&arguments, context),
-            WindowFunction::Session => session::plan(&arguments, context),
+            WindowFunction::Tumble => tumble::plan(&arguments, &input, context),
+            WindowFunction::Hop => hop::plan(&arguments, &input, context),
+            WindowFunction::Cumulate => cumulate::plan(&arguments, &input, context),
+            WindowFunction::Session => session::plan(&arguments, &input, context),
         }?;
+        if arguments.grouped {
+            return Ok(plan);
+        }
         let relation = match table_of(&plan) {
             Some(table) => table,
             None => TableReference::bare(self.name().to_lowercase()),

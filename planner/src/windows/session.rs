@@ -14,6 +14,7 @@ use datafusion_expr::{
 };
 use datafusion_functions_aggregate::min_max::{max_udaf, min_udaf};
 use datafusion_functions_window::lead_lag::{lag, lead};
+use datafusion_sql::sqlparser::ast;
 
 use super::arguments::Arguments;
 use super::functions::TimeFunction;
@@ -28,19 +29,18 @@ const LAST: &str = "\u{1}last";
 
 pub(super) fn plan(
     arguments: &Arguments,
+    input: &Input,
     context: &mut dyn RelationPlannerContext,
 ) -> Result<LogicalPlan> {
-    let input = Input::plan(arguments, context)?;
     let gap = length(arguments, "gap", input.unit, context)?;
-    let keys =
-        arguments.keys.iter().map(|key| context.sql_to_expr(key.clone(), input.plan.schema()));
+    let keys = arguments.keys.iter().map(|key| key_of(key, input, context));
     let over = Over { keys: keys.collect::<Result<Vec<_>>>()?, time: input.time.clone() };
 
     let neighbours = [
         over.build(lag(input.time.clone(), Some(1), None), None)?,
         over.build(lead(input.time.clone(), Some(1), None), None)?,
     ];
-    let plan = with_windows(&input, input.plan.clone(), neighbours, [BEFORE, AFTER])?;
+    let plan = with_windows(input, input.plan.clone(), neighbours, [BEFORE, AFTER])?;
     let edge = |other| {
         let times = vec![input.time.clone(), Expr::Column(Column::new_unqualified(other))];
         TimeFunction::SessionEdge.call(times, &[gap])
@@ -55,10 +55,29 @@ pub(super) fn plan(
         over.build(aggregate(max_udaf().into(), FIRST), Some(up_to))?,
         over.build(aggregate(min_udaf().into(), LAST), Some(from_on))?,
     ];
-    let plan = with_windows(&input, plan, bounds, [FIRST, LAST])?;
+    let plan = with_windows(input, plan, bounds, [FIRST, LAST])?;
     let column = |name| Expr::Column(Column::new_unqualified(name));
     let shifted = |by| TimeFunction::Shift.call(vec![column(LAST)], &[by]);
     input.finish(plan, [column(FIRST), shifted(gap), shifted(gap - 1)])
+}
+
+/// A key over the data: the first of several that can be one.
+fn key_of(
+    key: &ast::Expr,
+    input: &Input,
+    context: &mut dyn RelationPlannerContext,
+) -> Result<Expr> {
+    let mut keys = match key {
+        ast::Expr::Tuple(keys) if keys.len() > 1 => keys.clone(),
+        key => vec![key.clone()],
+    };
+    let last = keys.pop().unwrap_or_else(|| key.clone());
+    for key in keys {
+        if let Ok(key) = context.sql_to_expr(key, input.plan.schema()) {
+            return Ok(key);
+        }
+    }
+    context.sql_to_expr(last, input.plan.schema())
 }
 
 fn aggregate(function: WindowFunctionDefinition, column: &str) -> Expr {

@@ -12,13 +12,13 @@ use super::lengths::{length, offset};
 
 pub(super) fn plan(
     arguments: &Arguments,
+    input: &Input,
     context: &mut dyn RelationPlannerContext,
 ) -> Result<LogicalPlan> {
-    let input = Input::plan(arguments, context)?;
     let size = length(arguments, "size", input.unit, context)?;
     let offset = offset(arguments, input.unit, context)?;
-    let grid = Grid::new(&input, arguments, size, size, offset)?;
-    let start = TimeFunction::Floor.call(vec![grid.time(&input)], &[size, grid.origin]);
+    let grid = Grid::new(input, arguments, size, size, offset)?;
+    let start = TimeFunction::Floor.call(vec![grid.time(input)], &[size, grid.origin]);
     let plan = LogicalPlanBuilder::from(input.plan.clone())
         .project(input.and([start.alias(START)]))?
         .build()?;

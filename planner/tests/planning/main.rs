@@ -2,6 +2,7 @@
 
 mod decimals;
 mod errors;
+mod group_windows;
 mod limits;
 mod names;
 mod queries;

@@ -334,6 +334,11 @@ impl TextBlocks {
         (&mut self.block, &self.pieces.file.name)
     }
 
+    /// The file's name in messages.
+    pub fn name(&self) -> &str {
+        &self.pieces.file.name
+    }
+
     /// What a scan of the piece does when this became of the block.
     pub fn go_on(&mut self, decoded: Decoded) -> Result<SplitProgress> {
         Ok(match decoded {

@@ -15,6 +15,7 @@ mod typed;
 
 pub use counter::RowCounter;
 pub use options::{Codec, FileWriteOptions};
+pub(crate) use output::OutputFile;
 pub use replaced::Replaced;
 pub use sink::FileSink;
 pub(crate) use typed::typed_batch;

@@ -12,4 +12,5 @@ mod values;
 
 pub use csv::{CsvStyle, write_csv_header, write_csv_rows, write_csv_text, write_typed_csv_header};
 pub use json::{write_json_rows, write_json_string};
+pub use time::write_timestamp;
 pub use values::Values;

@@ -1,0 +1,282 @@
+//! Tables of the connector: which role a file has, and in which format.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use arrow::datatypes::{Schema, SchemaRef};
+use datafusion_common::{Constraint, Constraints};
+use serde::{Deserialize, Serialize};
+use thalweg_optimizer::TableStatistics;
+use thalweg_optimizer::physical::Provenance;
+use thalweg_runtime::operators::sink::SinkSpec;
+
+use super::CONNECTOR;
+use crate::catalog::{Table, TableSink};
+use crate::connectors::registry::TableDefinition;
+use crate::connectors::scan::ScanFile;
+use crate::connectors::streaming::ConnectorOptions;
+use crate::connectors::streaming::options::wrong_value;
+use crate::connectors::{FILE_SINK, FileFormat, FileOptions, FileTable, FileWriteOptions};
+use crate::error::{Error, Report, Result};
+
+/// How rows lie in the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RowFormat {
+    /// One object a row.
+    Json,
+    /// One change an object.
+    DebeziumJson,
+}
+
+/// What a table's file is there for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Source,
+    Sink,
+    /// Nobody has said.
+    Both,
+}
+
+/// What the source gets.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ReadSpec {
+    /// The file, as it was when the query was planned.
+    pub file: ScanFile,
+    /// Whether it was there then.
+    pub found: bool,
+    /// How rows lie in it.
+    pub format: RowFormat,
+    /// Whether objects that cannot be read are left out.
+    pub ignore_errors: bool,
+    /// Whether the table is there to be written alone.
+    pub only_written: bool,
+}
+
+/// What the sink gets.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WriteSpec {
+    /// The file.
+    pub path: PathBuf,
+    /// How rows lie in it.
+    pub format: RowFormat,
+    /// The columns; none are those of the query.
+    pub schema: Schema,
+    /// Columns that tell the rows apart, by position; empty if none are declared.
+    pub key: Vec<usize>,
+}
+
+/// The table of a definition. Blocks: looks at the file.
+pub fn table(definition: TableDefinition) -> Result<Arc<dyn Table>> {
+    let mut options = ConnectorOptions::new(CONNECTOR, &definition.options);
+    let path = match definition.locations.as_slice() {
+        [path] => path.clone(),
+        _ => options.required("path")?,
+    };
+    let path = path.strip_prefix("file://").unwrap_or(&path).to_string();
+    let role = match options.text("type").map(|role| role.to_ascii_lowercase()).as_deref() {
+        None => Role::Both,
+        Some("source") => Role::Source,
+        Some("sink") => Role::Sink,
+        Some(other) => return Err(wrong_value("type", other, "source or sink")),
+    };
+    let format = definition.format.as_deref().unwrap_or("json").to_ascii_lowercase();
+    let format = match format.as_str() {
+        "json" => RowFormat::Json,
+        "debezium_json" | "debezium-json" => RowFormat::DebeziumJson,
+        _ => return plain_table(&definition, &path, role),
+    };
+    let ignore_errors = options.boolean("json.ignore-errors")?.unwrap_or(false);
+    options.finish()?;
+    if !definition.partition_columns.is_empty() {
+        let report = Report::new(format!("\"{CONNECTOR}\" has no folders to partition by"));
+        return Err(Error::catalog(report));
+    }
+    let schema = match role {
+        Role::Sink => definition.schema.clone().unwrap_or_else(|| Arc::new(Schema::empty())),
+        Role::Source | Role::Both => definition.columns(CONNECTOR)?,
+    };
+    let table = SingleFileTable {
+        path: PathBuf::from(path),
+        format,
+        ignore_errors,
+        role,
+        schema,
+        constraints: definition.constraints,
+    };
+    if role == Role::Source && !table.path.is_file() {
+        let report = Report::new(format!("there is no file \"{}\"", table.path.display()));
+        return Err(Error::catalog(report));
+    }
+    Ok(Arc::new(table))
+}
+
+/// A file in a format that has no conventions of its own here.
+fn plain_table(definition: &TableDefinition, path: &str, role: Role) -> Result<Arc<dyn Table>> {
+    let format = definition.format.as_deref().map(FileFormat::by_name).transpose()?;
+    let own = |key: &str| key.eq_ignore_ascii_case("type") || key.eq_ignore_ascii_case("path");
+    let others = definition.options.iter().filter(|(key, _)| !own(key));
+    if role == Role::Sink {
+        let schema = definition.columns(CONNECTOR)?;
+        let mut target = FileWriteOptions::new(path, &schema);
+        target.set("format", definition.format.as_deref().unwrap_or_default())?;
+        for (key, value) in others {
+            if !target.set(key, value)? {
+                return Err(crate::catalog::unknown_option(key, &FileWriteOptions::KEYS));
+            }
+        }
+        target.check(true)?;
+        let spec = SinkSpec { sink: FILE_SINK.to_string(), options: target.to_value() };
+        let sink = TableSink { spec, parallel: false, takes_changes: false };
+        let constraints = definition.constraints.clone();
+        return Ok(Arc::new(PlainSink { schema, constraints, sink }));
+    }
+    let mut options = FileOptions { schema: definition.schema.clone(), ..FileOptions::default() };
+    for (key, value) in others {
+        crate::catalog::set_option(&mut options, key, value)?;
+    }
+    let table = FileTable::discover(&[path.to_string()], format, &options)?;
+    Ok(Arc::new(table.with_constraints(definition.constraints.clone())))
+}
+
+/// See the module.
+#[derive(Debug)]
+struct SingleFileTable {
+    path: PathBuf,
+    format: RowFormat,
+    ignore_errors: bool,
+    role: Role,
+    schema: SchemaRef,
+    constraints: Constraints,
+}
+
+impl SingleFileTable {
+    /// The columns of the first declared key.
+    fn key(&self) -> Vec<usize> {
+        let key = self.constraints.iter().next().map(|key| match key {
+            Constraint::PrimaryKey(columns) | Constraint::Unique(columns) => columns.clone(),
+        });
+        key.unwrap_or_default()
+    }
+}
+
+/// The file as it is now; one that is not there has no bytes, and cannot be opened.
+fn scan_file(path: &Path) -> ScanFile {
+    let metadata = fs::metadata(path).ok();
+    let changed = metadata.as_ref().and_then(|m| m.modified().ok());
+    let changed = changed.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+    ScanFile {
+        path: path.to_path_buf(),
+        name: path.to_string_lossy().into_owned(),
+        size: metadata.map_or(0, |m| m.len()),
+        mtime_ns: changed.and_then(|at| i64::try_from(at.as_nanos()).ok()).unwrap_or(0),
+        partition: Vec::new(),
+        columns: None,
+    }
+}
+
+impl Table for SingleFileTable {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    fn connector(&self) -> &str {
+        CONNECTOR
+    }
+
+    fn options(&self) -> serde_json::Value {
+        let spec = ReadSpec {
+            file: scan_file(&self.path),
+            found: self.path.exists(),
+            format: self.format,
+            ignore_errors: self.ignore_errors,
+            only_written: self.role == Role::Sink,
+        };
+        serde_json::to_value(spec).expect("plain data without maps can be written as JSON")
+    }
+
+    fn statistics(&self) -> TableStatistics {
+        TableStatistics {
+            rows: None,
+            provenance: Provenance::Default,
+            bytes: None,
+            columns: Vec::new(),
+        }
+    }
+
+    fn withdraws(&self) -> bool {
+        self.format == RowFormat::DebeziumJson
+    }
+
+    fn sink(&self) -> Option<TableSink> {
+        if self.role == Role::Source {
+            return None;
+        }
+        let spec = WriteSpec {
+            path: self.path.clone(),
+            format: self.format,
+            schema: self.schema.as_ref().clone(),
+            key: self.key(),
+        };
+        let options =
+            serde_json::to_value(spec).expect("plain data without maps can be written as JSON");
+        Some(TableSink {
+            spec: SinkSpec { sink: CONNECTOR.to_string(), options },
+            // One writer, so that changes come in their order.
+            parallel: false,
+            takes_changes: self.format == RowFormat::DebeziumJson,
+        })
+    }
+
+    fn constraints(&self) -> Option<&Constraints> {
+        Some(&self.constraints)
+    }
+
+    fn is_only_declared(&self) -> bool {
+        true
+    }
+}
+
+/// A file that is written alone, in a format of files.
+#[derive(Debug)]
+struct PlainSink {
+    schema: SchemaRef,
+    constraints: Constraints,
+    sink: TableSink,
+}
+
+impl Table for PlainSink {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    fn connector(&self) -> &str {
+        crate::connectors::blackhole::CONNECTOR
+    }
+
+    fn options(&self) -> serde_json::Value {
+        serde_json::json!({})
+    }
+
+    fn statistics(&self) -> TableStatistics {
+        TableStatistics {
+            rows: None,
+            provenance: Provenance::Default,
+            bytes: None,
+            columns: Vec::new(),
+        }
+    }
+
+    fn sink(&self) -> Option<TableSink> {
+        Some(self.sink.clone())
+    }
+
+    fn constraints(&self) -> Option<&Constraints> {
+        Some(&self.constraints)
+    }
+
+    fn is_only_declared(&self) -> bool {
+        true
+    }
+}
