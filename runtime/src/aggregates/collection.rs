@@ -12,11 +12,11 @@ use datafusion_common::ScalarValue;
 
 use super::arguments::Arguments;
 use super::build::{StateSpec, build};
-use super::forgetting::build_forgetting;
+use super::forgetting::{build_forgetting, build_running};
 use super::function::{OrderUse, StateKind, plan};
 use super::groups::{Filtered, Groups};
 use super::spec::AggregateSpec;
-use super::state::{AggregateState, Output, Restored};
+use super::state::{AggregateState, Output, Restored, StateUse};
 use crate::error::{Error, Result};
 use crate::memory::Reservation;
 use crate::operators::sort_key_spec::SortKeySpec;
@@ -29,7 +29,7 @@ pub struct AggregateStates {
     slots: Vec<StateSlot>,
     own: Vec<StateField>,
     carried: Vec<DataType>,
-    /// The states can forget; one of them, by its position, counts the rows of each group.
+    /// The state, by its position, that counts the rows of each group, where rows may be withdrawn.
     rows: Option<usize>,
 }
 
@@ -49,15 +49,15 @@ struct Wanted {
 }
 
 impl AggregateStates {
-    /// The states of aggregates whose expressions are in `arguments`. What is kept beside the rows is charged to
-    /// `reservation`. Where rows may be `withdrawn`, the states can forget, and the rows of each group are counted.
+    /// The states of aggregates whose expressions are in `arguments`, fit for a use. What is kept beside the rows is
+    /// charged to `reservation`. Where rows may be withdrawn, the rows of each group are counted, too.
     ///
     /// # Errors
     /// `Unsupported` for unknown functions and types a function does not take.
     pub fn new(
         specs: &[AggregateSpec],
         arguments: &Arguments,
-        withdrawn: bool,
+        use_of: StateUse,
         reservation: &Reservation,
     ) -> Result<Self> {
         let planned =
@@ -75,9 +75,8 @@ impl AggregateStates {
             carried: Vec::new(),
             rows: None,
         };
-        if withdrawn {
-            this.rows = Some(0);
-            this.add(count_of_rows(), reservation)?;
+        if use_of == StateUse::Withdrawn {
+            this.rows = Some(this.add(count_of_rows(), use_of, reservation)?);
         }
         for ((mut spec, output), aggregate) in planned.into_iter().zip(specs) {
             // A sum's state counts its values, too.
@@ -88,7 +87,7 @@ impl AggregateStates {
             let known = this.states.iter().position(|entry| entry.spec == spec);
             let state = match known {
                 Some(state) => state,
-                None => this.add(spec, reservation)?,
+                None => this.add(spec, use_of, reservation)?,
             };
             this.outputs.push(Wanted { state, output, result: aggregate.result.clone() });
         }
@@ -96,10 +95,16 @@ impl AggregateStates {
         Ok(this)
     }
 
-    fn add(&mut self, spec: StateSpec, reservation: &Reservation) -> Result<usize> {
-        let state = match self.rows {
-            Some(_) => build_forgetting(&spec, reservation)?,
-            None => build(&spec, reservation)?,
+    fn add(
+        &mut self,
+        spec: StateSpec,
+        use_of: StateUse,
+        reservation: &Reservation,
+    ) -> Result<usize> {
+        let state = match use_of {
+            StateUse::Once => build(&spec, reservation)?,
+            StateUse::Running => build_running(&spec, reservation)?,
+            StateUse::Withdrawn => build_forgetting(&spec, reservation)?,
         };
         let slots = state.slots();
         let start = self.slots.len();
@@ -145,8 +150,8 @@ impl AggregateStates {
         self.own = own.to_vec();
     }
 
-    /// Whether the states can forget, and [`Self::count_rows`] has an answer.
-    pub fn can_forget(&self) -> bool {
+    /// Whether the rows of groups are counted, since they may be withdrawn.
+    pub fn counts_rows(&self) -> bool {
         self.rows.is_some()
     }
 

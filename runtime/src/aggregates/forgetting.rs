@@ -1,8 +1,9 @@
-//! Which states can forget: those for rows that may be withdrawn.
+//! Which states serve changelogs: those whose results are wanted again and again, and those that can forget.
 //!
 //! What can be computed backwards is; folds keep their rows beside the value; every other function is computed anew from
-//! kept rows. Invariant: the choice depends on the description alone, and every state that is made here can take out
-//! what it took in.
+//! kept rows. Where no row is withdrawn, own states do as they are, but library functions are computed from kept rows,
+//! too: they give results of all groups or none. Invariant: the choice depends on the description alone; a state gives
+//! the same result bit by bit until rows of the group come or go, also after a restore.
 
 use arrow::datatypes::*;
 
@@ -11,7 +12,7 @@ use super::build::{StateSpec, check_distinct_order, foreign, own_state};
 use super::count::Count;
 use super::counted_distinct::CountedDistinct;
 use super::float_sum::FloatSum;
-use super::function::{FoldKind, StateKind};
+use super::function::{FoldKind, ForeignKind, StateKind};
 use super::kept_fold::{FoldUpkeep, KeptFold};
 use super::kept_replay::KeptReplay;
 use super::multiset::Keep;
@@ -54,19 +55,54 @@ pub(crate) fn build_forgetting(
             let keep = Keep::RowsInOrder;
             return Ok(Box::new(KeptReplay::new(inner, spec, keep, reservation)?));
         }
-        StateKind::Foreign(kind) => {
-            let keep = match kind.function.as_str() {
-                "array_agg" | "string_agg" | "nth_value" => Keep::Occurrences,
-                _ => Keep::RowsInOrder,
-            };
-            let inner = Box::new(foreign(kind, spec)?);
-            return Ok(Box::new(KeptReplay::new(inner, spec, keep, reservation)?));
-        }
+        StateKind::Foreign(kind) => return library(kind, spec, reservation),
     };
-    if !spec.distinct {
-        return Ok(native);
+    distinct_or_not(native, spec, reservation)
+}
+
+/// Makes a state whose results are wanted again and again, of rows that stay.
+///
+/// # Errors
+/// As [`build_forgetting`].
+pub(crate) fn build_running(
+    spec: &StateSpec,
+    reservation: &Reservation,
+) -> Result<Box<dyn AggregateState>> {
+    check_distinct_order(spec)?;
+    match &spec.kind {
+        StateKind::Foreign(kind) => library(kind, spec, reservation),
+        own => distinct_or_not(own_state(own, spec)?, spec, reservation),
     }
-    Ok(Box::new(CountedDistinct::new(native, &spec.types, reservation)?))
+}
+
+fn distinct_or_not(
+    inner: Box<dyn AggregateState>,
+    spec: &StateSpec,
+    reservation: &Reservation,
+) -> Result<Box<dyn AggregateState>> {
+    if !spec.distinct {
+        return Ok(inner);
+    }
+    Ok(Box::new(CountedDistinct::new(inner, &spec.types, reservation)?))
+}
+
+/// A library function, computed from kept rows.
+fn library(
+    kind: &ForeignKind,
+    spec: &StateSpec,
+    reservation: &Reservation,
+) -> Result<Box<dyn AggregateState>> {
+    if kind.function == "approx_distinct" {
+        // All values are kept in any case: counting them costs less than estimating, and is exact.
+        let count = Box::new(Count::new());
+        return Ok(Box::new(CountedDistinct::new(count, &spec.types, reservation)?));
+    }
+    let keep = match kind.function.as_str() {
+        "array_agg" | "string_agg" | "nth_value" => Keep::Occurrences,
+        _ => Keep::RowsInOrder,
+    };
+    let inner = Box::new(foreign(kind, spec)?);
+    Ok(Box::new(KeptReplay::new(inner, spec, keep, reservation)?))
 }
 
 /// A fold whose result any row may have had a part in.

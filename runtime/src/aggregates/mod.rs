@@ -44,5 +44,5 @@ pub(crate) use groups::{FEW_GROUPS, FewCounts};
 pub use moments::Moment;
 pub(crate) use same::same_values;
 pub use spec::AggregateSpec;
-pub use state::{AggregateState, Output, Restored, RowState};
+pub use state::{AggregateState, Output, Restored, RowState, StateUse};
 pub(crate) use sum_result::SumResult;

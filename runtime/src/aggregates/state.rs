@@ -13,6 +13,18 @@ use super::groups::Groups;
 use crate::error::{Error, Result};
 use crate::rows::{PageStates, RowId, StateSlot, StatesMut};
 
+/// What states are made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StateUse {
+    /// Rows come, and the results of all groups are wanted when no more do.
+    Once,
+    /// Rows come, and the results of some groups are wanted again and again: the same ones bit by bit until more rows
+    /// of the group come.
+    Running,
+    /// The same where rows may be withdrawn.
+    Withdrawn,
+}
+
 /// What is wanted of a state that several functions share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {

@@ -20,6 +20,9 @@ use crate::error::Result;
 use crate::memory::Reservation;
 use crate::rows::{RowId, take_array};
 
+/// Groups of a batch up to which they are put in order, and their results kept for the next batch.
+const REMEMBERED_GROUPS_MAX: usize = 1024;
+
 /// See the module.
 pub(super) struct Changes {
     shape: Arc<Shape>,
@@ -36,6 +39,9 @@ struct SetTable {
     only: Option<Vec<ArrayRef>>,
     /// Whether the only group has been emitted.
     emitted: bool,
+    /// The groups of the last batch and their results, unless they were many: where each batch touches the same few
+    /// groups, each result is computed once.
+    last: (Vec<RowId>, Vec<ArrayRef>),
 }
 
 /// The groups of a batch, each once.
@@ -60,6 +66,9 @@ impl Touched {
                 self.seen[word] |= bit;
                 self.groups.push(id);
             }
+        }
+        if self.groups.len() <= REMEMBERED_GROUPS_MAX {
+            self.groups.sort_unstable();
         }
         let mut old = self.groups.clone();
         has_row(&mut old);
@@ -88,7 +97,8 @@ impl Changes {
             only[set] = Some(keys);
         }
         let tables = only.into_iter().map(|only| {
-            Ok(SetTable { table: AggregateTable::new(shape, reservation)?, only, emitted: false })
+            let table = AggregateTable::new(shape, reservation)?;
+            Ok(SetTable { table, only, emitted: false, last: (Vec::new(), Vec::new()) })
         });
         Ok(Changes {
             shape: Arc::clone(shape),
@@ -185,9 +195,11 @@ impl SetTable {
             table.retain_present(groups);
         });
         self.emitted = true;
+        let old = &touched.groups[..touched.old];
         let before = match touched.old {
             0 => Vec::new(),
-            old => table.finalize(&touched.groups[..old])?,
+            _ if old == self.last.0 => std::mem::take(&mut self.last.1),
+            _ => table.finalize(old)?,
         };
         table.apply_located(arguments, deletes)?;
         let after = table.finalize(&touched.groups)?;
@@ -196,7 +208,11 @@ impl SetTable {
         let changes = Change { groups: &touched.groups, old: touched.old, present: &present };
         let changed = changes.rows(&before, &after)?;
         let batch = changed.batch(table, &touched.groups, &before, &after)?;
-        table.drop_empty_groups()?;
+        let dropped = table.drop_empty_groups()?;
+        self.last = match touched.groups.len() {
+            0..=REMEMBERED_GROUPS_MAX if !dropped => (touched.groups.clone(), after),
+            _ => Default::default(),
+        };
         Ok(batch)
     }
 }

@@ -11,6 +11,8 @@
 //! specification says so, in the single phase, and refused elsewhere.
 
 #[cfg(test)]
+mod changelog_model;
+#[cfg(test)]
 mod changelog_tests;
 mod changes;
 mod late_keys;
@@ -52,6 +54,7 @@ use self::table::AggregateTable;
 use super::prelude::*;
 use super::sort_key_spec::inserts_only;
 pub use crate::aggregates::AggregateSpec;
+use crate::aggregates::StateUse;
 use crate::batch::BATCH_BYTES_MAX;
 use crate::element::RowKind;
 use crate::expr::Expr;
@@ -234,9 +237,9 @@ impl HashAggregate {
     }
 
     fn take_batch(&mut self, batch: Batch, cx: &OperatorContext<'_>) -> Result<()> {
-        let batch = match self.shape.withdrawn {
-            true => batch.compact()?,
-            false => inserts_only(batch, "GROUP BY")?,
+        let batch = match self.shape.use_of {
+            StateUse::Withdrawn => batch.compact()?,
+            StateUse::Once | StateUse::Running => inserts_only(batch, "GROUP BY")?,
         };
         let rows = batch.num_rows();
         if rows == 0 {

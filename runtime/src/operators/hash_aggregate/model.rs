@@ -55,7 +55,7 @@ pub(in crate::operators) fn text<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(|| "∅".into(), |value| value.to_string())
 }
 
-fn float(value: Option<f64>) -> String {
+pub(in crate::operators) fn float(value: Option<f64>) -> String {
     text(value.map(|v| if v == 0.0 { 0.0 } else { v }))
 }
 
@@ -83,9 +83,12 @@ impl Row {
     }
 }
 
+/// What a model says that does not know the answer.
+pub(in crate::operators) const ANYTHING: &str = "?";
+
 /// Whether two cells agree: as text, or as numbers up to rounding.
 pub(in crate::operators) fn same(found: &str, wanted: &str) -> bool {
-    if found == wanted {
+    if found == wanted || wanted == ANYTHING {
         return true;
     }
     match (found.parse::<f64>(), wanted.parse::<f64>()) {
@@ -177,15 +180,26 @@ pub(in crate::operators) fn spec_of(
     }
 }
 
-fn distinct(function: &str, args: &[usize], result: DataType) -> AggregateSpec {
+pub(in crate::operators) fn distinct(
+    function: &str,
+    args: &[usize],
+    result: DataType,
+) -> AggregateSpec {
     AggregateSpec { distinct: true, ..spec_of(function, args, result) }
 }
 
-fn filtered(function: &str, args: &[usize], result: DataType) -> AggregateSpec {
+pub(in crate::operators) fn filtered(
+    function: &str,
+    args: &[usize],
+    result: DataType,
+) -> AggregateSpec {
     AggregateSpec { filter: Some(Expr::Column(7)), ..spec_of(function, args, result) }
 }
 
-fn ordered(spec: AggregateSpec, columns: &[(usize, bool)]) -> AggregateSpec {
+pub(in crate::operators) fn ordered(
+    spec: AggregateSpec,
+    columns: &[(usize, bool)],
+) -> AggregateSpec {
     let key = |&(column, descending): &(usize, bool)| SortKeySpec {
         expr: Expr::Column(column),
         descending,
@@ -194,22 +208,28 @@ fn ordered(spec: AggregateSpec, columns: &[(usize, bool)]) -> AggregateSpec {
     AggregateSpec { order_by: columns.iter().map(key).collect(), ..spec }
 }
 
-fn with_literal(mut spec: AggregateSpec, value: ScalarValue) -> AggregateSpec {
+pub(in crate::operators) fn with_literal(
+    mut spec: AggregateSpec,
+    value: ScalarValue,
+) -> AggregateSpec {
     spec.arg_types.push(value.data_type());
     spec.args.push(Expr::literal(value));
     spec
 }
 
-fn values<T>(rows: &[&Row], get: impl Fn(&Row) -> Option<T>) -> Vec<T> {
+pub(in crate::operators) fn values<T>(rows: &[&Row], get: impl Fn(&Row) -> Option<T>) -> Vec<T> {
     rows.iter().filter_map(|row| get(row)).collect()
 }
 
-fn sum_of(rows: &[&Row], get: impl Fn(&Row) -> Option<i128>) -> Option<i128> {
+pub(in crate::operators) fn sum_of(
+    rows: &[&Row],
+    get: impl Fn(&Row) -> Option<i128>,
+) -> Option<i128> {
     let values = values(rows, get);
     (!values.is_empty()).then(|| values.iter().sum())
 }
 
-fn mean(values: &[f64]) -> Option<f64> {
+pub(in crate::operators) fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
@@ -230,7 +250,7 @@ fn variance(rows: &[&Row], less: f64) -> Option<f64> {
 }
 
 /// The order of floats: NaN greatest.
-fn by_float(a: &f64, b: &f64) -> std::cmp::Ordering {
+pub(in crate::operators) fn by_float(a: &f64, b: &f64) -> std::cmp::Ordering {
     a.partial_cmp(b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
 }
 
@@ -242,13 +262,16 @@ fn median(rows: &[&Row]) -> Option<f64> {
 }
 
 /// Rows by a key of theirs, NULLs last, ties as they came.
-fn sorted<'a, K: Ord>(rows: &[&'a Row], key: impl Fn(&Row) -> Option<K>) -> Vec<&'a Row> {
+pub(in crate::operators) fn sorted<'a, K: Ord>(
+    rows: &[&'a Row],
+    key: impl Fn(&Row) -> Option<K>,
+) -> Vec<&'a Row> {
     let mut rows = rows.to_vec();
     rows.sort_by_key(|row| (key(row).is_none(), key(row)));
     rows
 }
 
-fn list(cells: impl Iterator<Item = String>) -> String {
+pub(in crate::operators) fn list(cells: impl Iterator<Item = String>) -> String {
     let cells: Vec<String> = cells.collect();
     if cells.is_empty() { "∅".into() } else { format!("[{}]", cells.join(", ")) }
 }

@@ -10,8 +10,8 @@ use arrow::compute::cast;
 use arrow_schema::DataType;
 use datafusion_common::ScalarValue;
 
-use super::{GroupingSetsSpec, HashAggregateSpec};
-use crate::aggregates::{AggregateSpec, AggregateStates, Arguments};
+use super::{Emission, GroupingSetsSpec, HashAggregateSpec};
+use crate::aggregates::{AggregateSpec, AggregateStates, Arguments, StateUse};
 use crate::batch::Batch;
 use crate::error::Result;
 use crate::expr::{CompiledExpr, compile_all, positional_schema};
@@ -25,8 +25,8 @@ pub(in crate::operators) struct Shape {
     sets: Option<GroupingSetsSpec>,
     aggregates: Vec<AggregateSpec>,
     arguments: Arguments,
-    /// Whether rows may be withdrawn.
-    pub(in crate::operators) withdrawn: bool,
+    /// What the states are made for.
+    pub(in crate::operators) use_of: StateUse,
     /// The key columns' types, the grouping id's among them.
     pub(in crate::operators) key_types: Vec<DataType>,
     /// Keys and states.
@@ -51,8 +51,12 @@ impl Shape {
         let mut key_types = spec.key_types.clone();
         key_types.extend(spec.grouping_sets.as_ref().map(|sets| sets.id_type.clone()));
         let reservation = job.memory.reserve("Aggregate");
-        let states =
-            AggregateStates::new(&spec.aggregates, &arguments, spec.withdrawn, &reservation)?;
+        let use_of = match (spec.withdrawn, &spec.emission) {
+            (true, _) => StateUse::Withdrawn,
+            (false, Emission::Changes) => StateUse::Running,
+            (false, Emission::AtEnd | Emission::Closed(_)) => StateUse::Once,
+        };
+        let states = AggregateStates::new(&spec.aggregates, &arguments, use_of, &reservation)?;
         let mut fields = key_types.clone();
         let table = RowLayout::with_hash(&fields, states.slots())?;
         fields.extend_from_slice(states.carried());
@@ -60,7 +64,7 @@ impl Shape {
             keys,
             sets: spec.grouping_sets.clone(),
             aggregates: spec.aggregates.clone(),
-            withdrawn: spec.withdrawn,
+            use_of,
             key_types,
             table,
             handover: RowLayout::with_hash(&fields, states.slots())?,
@@ -80,7 +84,7 @@ impl Shape {
         &self,
         reservation: &Reservation,
     ) -> Result<AggregateStates> {
-        AggregateStates::new(&self.aggregates, &self.arguments, self.withdrawn, reservation)
+        AggregateStates::new(&self.aggregates, &self.arguments, self.use_of, reservation)
     }
 
     /// The aggregates' argument columns of a compact batch.

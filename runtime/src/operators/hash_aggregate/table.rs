@@ -189,12 +189,13 @@ impl AggregateTable {
     ) -> Result<()> {
         self.locate(keys, deletes.len())?;
         self.apply_located(arguments, Some(deletes))?;
-        self.drop_empty_groups()
+        self.drop_empty_groups()?;
+        Ok(())
     }
 
     /// Keeps those groups that give results: that have rows, or stand without.
     pub(super) fn retain_present(&mut self, groups: &mut Vec<RowId>) {
-        if self.states.can_forget() {
+        if self.states.counts_rows() {
             let states = self.groups.states_mut();
             groups.retain(|group| {
                 self.states.count_rows(&states, *group) > 0 || self.standing.contains(group)
@@ -202,16 +203,17 @@ impl AggregateTable {
         }
     }
 
-    /// Drops groups without rows when they are the most. The look at all groups is paid by as many withdrawn rows.
-    pub(super) fn drop_empty_groups(&mut self) -> Result<()> {
+    /// Drops groups without rows when they are the most; tells whether it did, so that ids have changed. The look at
+    /// all groups is paid by as many withdrawn rows.
+    pub(super) fn drop_empty_groups(&mut self) -> Result<bool> {
         if self.len() < COMPACT_GROUPS_MIN || self.withdrawn * 2 < self.len() {
-            return Ok(());
+            return Ok(false);
         }
         self.withdrawn = 0;
         let mut present: Vec<RowId> = (0..self.len() as RowId).collect();
         self.retain_present(&mut present);
         if present.len() * 2 >= self.len() {
-            return Ok(());
+            return Ok(false);
         }
         let carried = self.carry()?;
         let carried = take_arrays(&carried, &UInt32Array::from(present.clone()), None)?;
@@ -225,7 +227,8 @@ impl AggregateTable {
         if !carried.is_empty() {
             self.states.restore_carried(&mut self.groups.states_mut(), &carried, &groups)?;
         }
-        self.charge_heap()
+        self.charge_heap()?;
+        Ok(true)
     }
 
     fn charge_heap(&mut self) -> Result<()> {

@@ -223,7 +223,7 @@ fn nested_values_have_extremes_and_are_kept() {
 
 #[test]
 fn rows_can_be_taken_out_again() {
-    use crate::aggregates::{AggregateStates, Arguments, Groups};
+    use crate::aggregates::{AggregateStates, Arguments, Groups, StateUse};
     use crate::expr::{FunctionRegistry, positional_schema};
     use crate::memory::MemoryManager;
     use crate::rows::{RowLayout, RowStore};
@@ -243,7 +243,8 @@ fn rows_can_be_taken_out_again() {
     let schema = positional_schema(&input);
     let arguments = Arguments::new(&specs, &schema, &FunctionRegistry::built_in()).unwrap();
     let reservation = MemoryManager::unlimited().reserve("states");
-    let mut states = AggregateStates::new(&specs, &arguments, false, &reservation).unwrap();
+    let mut states =
+        AggregateStates::new(&specs, &arguments, StateUse::Once, &reservation).unwrap();
     assert_eq!(states.slots().len(), 2 + 2 + 3, "sum and count of one column share a state");
     let layout = RowLayout::new(&[], states.slots()).unwrap();
     states.bind(layout.states(), layout.states());
