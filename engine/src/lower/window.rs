@@ -10,6 +10,7 @@ use thalweg_optimizer::properties::SortKey;
 use thalweg_runtime::Result;
 use thalweg_runtime::expr::Literal;
 use thalweg_runtime::operators::OperatorSpec;
+use thalweg_runtime::operators::changelog_window::{ChangelogWindowSpec, KeepSpec};
 use thalweg_runtime::operators::window::{
     FrameBound, FrameUnits, WindowFrameSpec, WindowFunctionSpec, WindowSpec,
 };
@@ -41,8 +42,15 @@ impl Lowering<'_> {
         functions: &[WindowCall],
         keep: Option<usize>,
     ) -> Result<Fragment> {
-        let _ = (node, partition_by, order_by, functions, keep);
-        Err(thalweg_runtime::Error::Unsupported("a window function over a stream".into()))
+        let mut fragment = self.input(node)?;
+        let spec = ChangelogWindowSpec {
+            window: self.window_spec(&fragment.columns, partition_by, order_by, functions)?,
+            withdrawn: node.inputs[0].node.changes,
+            keep: keep.map(|rows| KeepSpec { rows }),
+        };
+        fragment.columns.extend(functions.iter().map(|f| f.output));
+        fragment.push(node.id, OperatorSpec::ChangelogWindow(spec));
+        Ok(fragment)
     }
 
     fn window_spec(
