@@ -1,4 +1,5 @@
-//! Union of all rows. Keeps the parallelism of its inputs, spreads singletons among the others; provides no order.
+//! Union of all rows. Keeps the parallelism of its inputs, spreads singletons among the others (or gathers
+//! all, where rows may be withdrawn); provides no order.
 
 use crate::cardinality::{ColumnEstimate, Logical};
 use crate::cost::Cost;
@@ -27,11 +28,15 @@ impl Search<'_> {
         }
         let logical = Logical::new(rows, provenance);
         let cheapest: Vec<_> = planned.iter().map(|input| input.cheapest().clone()).collect();
-        let any_full =
-            cheapest.iter().any(|candidate| candidate.node.parallelism == Parallelism::Full);
+        let of = |parallelism| cheapest.iter().any(|c| c.node.parallelism == parallelism);
+        // A row must not be overtaken by its withdrawal, as it were if they were spread anew.
+        let changes = cheapest.iter().any(|candidate| candidate.node.changes);
+        let gathers = changes && of(Parallelism::Singleton) && of(Parallelism::Full);
+        let any_full = of(Parallelism::Full) && !gathers;
         let inputs = cheapest
             .iter()
             .map(|candidate| match candidate.node.parallelism {
+                Parallelism::Full if gathers => self.gather(candidate),
                 Parallelism::Singleton if any_full => self.ship(candidate, ShipStrategy::Rebalance),
                 Parallelism::Singleton | Parallelism::Full => self.forward(candidate),
             })
