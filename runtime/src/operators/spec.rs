@@ -3,15 +3,16 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Operator, assert_single_row, filter, fold, hash_aggregate, hash_join, iteration, limit, merge,
-    nested_loop_join, project, sink, sort, sort_aggregate, sort_merge_join, source_scan,
-    stream_join, top_n, union, unnest, values, window,
+    Operator, assert_single_row, changelog_window, filter, fold, hash_aggregate, hash_join,
+    iteration, limit, merge, nested_loop_join, project, sink, sort, sort_aggregate,
+    sort_merge_join, source_scan, stream_join, top_n, union, unnest, values, window,
 };
 use crate::error::Result;
 use crate::job::JobContext;
 
 /// What lowering writes into a job graph: plain data, one variant an operator.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[expect(clippy::large_enum_variant, reason = "a graph has few of them, and none is moved often")]
 pub enum OperatorSpec {
     /// Reads splits of a connector.
     SourceScan(source_scan::SourceScanSpec),
@@ -55,6 +56,8 @@ pub enum OperatorSpec {
     SortMergeJoin(sort_merge_join::SortMergeJoinSpec),
     /// Passes exactly one row.
     AssertSingleRow(assert_single_row::AssertSingleRowSpec),
+    /// Adds columns that depend on other rows of the partition, to rows that may be withdrawn.
+    ChangelogWindow(changelog_window::ChangelogWindowSpec),
     /// Joins two inputs that both go on.
     StreamJoin(stream_join::StreamJoinSpec),
     /// Gives the rows that are left of a changelog.
@@ -90,6 +93,7 @@ impl OperatorSpec {
             OperatorSpec::SortMergeJoin(_) => "SortMergeJoin",
             OperatorSpec::Fold(_) => "Fold",
             OperatorSpec::StreamJoin(_) => "StreamJoin",
+            OperatorSpec::ChangelogWindow(_) => "ChangelogWindow",
             OperatorSpec::Sink(_) => "Sink",
         }
     }
@@ -138,6 +142,9 @@ impl OperatorSpec {
             }
             OperatorSpec::Fold(spec) => Box::new(fold::Fold::new(spec, job)?),
             OperatorSpec::StreamJoin(spec) => Box::new(stream_join::StreamJoin::new(spec, job)?),
+            OperatorSpec::ChangelogWindow(spec) => {
+                Box::new(changelog_window::ChangelogWindow::new(spec, job)?)
+            }
             OperatorSpec::Sink(spec) => Box::new(sink::Sink::new(spec)),
         })
     }

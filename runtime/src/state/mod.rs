@@ -25,4 +25,7 @@ pub use join_table::{JoinTable, JoinTableOptions, KeySpan, LookupScratch};
 pub(crate) use join_table::{KeyCoder, NO_CODE};
 pub use keyed::KeyedState;
 pub use merge::Matches;
-pub use row_multiset::{MovedRows, PairCursor, RowChanges, RowMultiset, RowMultisetOptions};
+pub use row_multiset::{
+    Compacted, MovedRows, PairCursor, RowChanges, RowMultiset, RowMultisetOptions,
+};
+pub(crate) use snapshot::{read_store, write_store};

@@ -30,7 +30,7 @@ impl KeyedState {
 }
 
 /// Appends the rows of a store to `out`.
-pub(super) fn write_store(store: &RowStore, out: &mut Vec<u8>) {
+pub(crate) fn write_store(store: &RowStore, out: &mut Vec<u8>) {
     let layout = store.layout();
     let description = layout.describe();
     out.extend_from_slice(&HEADER);
@@ -44,7 +44,7 @@ pub(super) fn write_store(store: &RowStore, out: &mut Vec<u8>) {
 ///
 /// # Errors
 /// As [`KeyedState::restore`].
-pub(super) fn read_store(store: &mut RowStore, bytes: &mut &[u8]) -> Result<()> {
+pub(crate) fn read_store(store: &mut RowStore, bytes: &mut &[u8]) -> Result<()> {
     let layout = store.layout().clone();
     if take_array::<8>(bytes)? != HEADER {
         return Err(Error::Internal("the bytes are not a snapshot of keyed state".into()));

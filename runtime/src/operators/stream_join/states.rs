@@ -161,7 +161,7 @@ impl States {
 
     /// Gives the places of a side's rows back that count no more, when it pays; ids are new ones then.
     pub(super) fn compact(&mut self, side: usize) -> Result<()> {
-        if let Some(moved) = self.rows[side].compact()? {
+        if let Some(moved) = self.rows[side].compact()?.rows {
             self.expiring[side].follow(&moved);
         }
         Ok(())

@@ -11,6 +11,7 @@ mod frame;
 mod function;
 mod means;
 mod navigation;
+mod over_rows;
 mod pieces;
 mod ranking;
 mod sums;
@@ -24,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::frame::{FrameBound, FrameUnits, WindowFrameSpec};
 use self::function::CompiledFunctions;
+pub(crate) use self::over_rows::WindowOverRows;
 use self::pieces::{Chunk, LastRow, Piece};
 use super::contract::restore_batches;
 use super::prelude::*;

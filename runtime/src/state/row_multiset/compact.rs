@@ -38,21 +38,38 @@ impl MovedRows {
     }
 }
 
+/// What a compaction did.
+#[derive(Debug, Default)]
+pub struct Compacted {
+    /// Where the rows went, if they moved.
+    pub rows: Option<MovedRows>,
+    keys: bool,
+}
+
+impl Compacted {
+    /// Whether rows or keys have new ids.
+    pub fn happened(&self) -> bool {
+        self.keys || self.rows.is_some()
+    }
+}
+
 impl RowMultiset {
-    /// Frees the places of rows that count no more, if they are more than those that do; then all ids are new ones.
-    /// Called between batches alone.
+    /// Frees the places of rows and keys that count no more, if they are more than those that do; then all ids are new
+    /// ones. Called between batches alone.
     ///
     /// # Errors
     /// `ResourcesExhausted`: the rows that stay are copied.
-    pub fn compact(&mut self) -> Result<Option<MovedRows>> {
+    pub fn compact(&mut self) -> Result<Compacted> {
+        let mut done = Compacted::default();
         let pays = |places: usize, live: usize| places >= COMPACT_ROWS_MIN && live * 2 < places;
         if pays(self.keys.len(), self.live_keys) {
             self.compact_keys()?;
+            done.keys = true;
         }
         if pays(self.store().len(), self.live) {
-            return self.compact_rows().map(Some);
+            done.rows = Some(self.compact_rows()?);
         }
-        Ok(None)
+        Ok(done)
     }
 
     fn compact_rows(&mut self) -> Result<MovedRows> {

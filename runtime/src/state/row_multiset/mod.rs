@@ -18,7 +18,7 @@ use arrow::datatypes::DataType;
 
 use self::chain::KeySlots;
 pub use self::chain::PairCursor;
-pub use self::compact::MovedRows;
+pub use self::compact::{Compacted, MovedRows};
 use super::keyed::KeyedState;
 use crate::element::RowKind;
 use crate::error::{Error, Result};

@@ -1,0 +1,190 @@
+//! Changelog window: window functions over rows that go on coming, and that may be withdrawn.
+//!
+//! The rows of every partition are kept. A batch changes some partitions; what comes out turns the functions over their
+//! rows before the batch into those after it. Where only the first few rows of each partition matter and none is
+//! withdrawn, just those are kept (see `first_rows`); otherwise changed partitions are computed anew (see
+//! `partitions`). Rows with equal order keys stand in the order of their arrival. All output of a batch leaves before
+//! the next one is taken, in pieces, so that nothing is held back at a barrier; a watermark passes without effect. The
+//! state is charged to a reservation and does not spill.
+
+mod chains;
+mod difference;
+mod first_rows;
+mod heads;
+mod partitions;
+#[cfg(test)]
+mod tests;
+
+use serde::{Deserialize, Serialize};
+
+use self::first_rows::FirstRows;
+use self::partitions::Partitions;
+use super::prelude::*;
+use super::window::{WindowFunctionSpec, WindowSpec};
+use crate::job::JobContext;
+
+/// Window functions over a changelog.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ChangelogWindowSpec {
+    /// The window and its functions, each of which becomes a column after the input's; there may be none.
+    pub window: WindowSpec,
+    /// Whether rows may be withdrawn.
+    pub withdrawn: bool,
+    /// Which rows come out; all if it does not say.
+    pub keep: Option<KeepSpec>,
+}
+
+/// The rows of a partition that come out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeepSpec {
+    /// How many, from the first one in the window's order.
+    pub rows: usize,
+}
+
+impl ChangelogWindowSpec {
+    /// The number of rows of a partition that come out.
+    fn rows_kept(&self) -> usize {
+        self.keep.map_or(usize::MAX, |keep| keep.rows)
+    }
+
+    /// Whether the first rows of a partition are all that the functions need to know for them.
+    fn looks_back(&self) -> bool {
+        let names = ["row_number", "rank", "dense_rank"];
+        self.window.functions.iter().all(|f| !f.aggregate && names.contains(&f.function.as_str()))
+    }
+
+    /// Whether only the rows that come out need be kept.
+    fn forgets(&self) -> bool {
+        let numbers = |f: &WindowFunctionSpec| !f.aggregate && f.function == "row_number";
+        !self.withdrawn && self.keep.is_some() && self.window.functions.iter().all(numbers)
+    }
+}
+
+enum State {
+    First(Box<FirstRows>),
+    All(Box<Partitions>),
+}
+
+/// The running operator.
+pub struct ChangelogWindow {
+    state: State,
+    input: Option<Batch>,
+    ended: bool,
+}
+
+impl ChangelogWindow {
+    /// Compiles keys and functions.
+    ///
+    /// # Errors
+    /// `Unsupported` for functions and types that are not.
+    pub fn new(spec: &ChangelogWindowSpec, job: &JobContext) -> Result<Self> {
+        let state = match spec.forgets() {
+            true => State::First(Box::new(FirstRows::new(spec, job)?)),
+            false => State::All(Box::new(Partitions::new(spec, job)?)),
+        };
+        Ok(ChangelogWindow { state, input: None, ended: false })
+    }
+}
+
+impl Operator for ChangelogWindow {
+    fn open(&mut self, _cx: &mut OperatorContext<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn push(
+        &mut self,
+        _port: PortId,
+        element: StreamElement,
+        _cx: &mut OperatorContext<'_>,
+    ) -> Result<()> {
+        match element {
+            StreamElement::Batch(batch) => self.input = Some(batch),
+            StreamElement::End => self.ended = true,
+            other => return Err(Error::Internal(format!("a window cannot take {other:?}"))),
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, _cx: &mut OperatorContext<'_>) -> Result<Output> {
+        if let Some(batch) = self.input.take() {
+            let batch = batch.compact()?;
+            match &mut self.state {
+                State::First(rows) => rows.apply(&batch)?,
+                State::All(partitions) => partitions.apply(&batch)?,
+            }
+        }
+        let output = match &mut self.state {
+            State::First(rows) => rows.next_output()?,
+            State::All(partitions) => partitions.next_output()?,
+        };
+        Ok(match output {
+            Some(batch) => Output::Element(PortId(0), StreamElement::Batch(batch)),
+            None if self.ended => Output::Finished,
+            None => Output::NeedInput(PortSet::Any),
+        })
+    }
+
+    fn on_watermark(&mut self, _watermark: Watermark, _cx: &mut OperatorContext<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn on_timer(
+        &mut self,
+        _domain: TimeDomain,
+        _time_us: i64,
+        _cx: &mut OperatorContext<'_>,
+    ) -> Result<()> {
+        Ok(())
+    }
+
+    fn on_barrier(&mut self, _id: CheckpointId, _cx: &mut OperatorContext<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn on_superstep(&mut self, _superstep: Superstep, _cx: &mut OperatorContext<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn revoke(&mut self, _bytes: usize, _cx: &mut OperatorContext<'_>) -> Result<usize> {
+        Ok(0)
+    }
+
+    /// The rows that are kept; there is no output when input is needed.
+    fn snapshot(
+        &mut self,
+        _id: CheckpointId,
+        _cx: &mut OperatorContext<'_>,
+    ) -> Result<StateSnapshot> {
+        let mut bytes = Vec::new();
+        match &self.state {
+            State::First(rows) => rows.write_to(&mut bytes),
+            State::All(partitions) => partitions.write_to(&mut bytes),
+        }
+        Ok(StateSnapshot { bytes })
+    }
+
+    fn restore(&mut self, snapshot: StateSnapshot, _cx: &mut OperatorContext<'_>) -> Result<()> {
+        let mut bytes = snapshot.bytes.as_slice();
+        match &mut self.state {
+            State::First(rows) => rows.read_from(&mut bytes),
+            State::All(partitions) => partitions.read_from(&mut bytes),
+        }
+    }
+
+    fn checkpoint_complete(&mut self, _id: CheckpointId) -> Result<()> {
+        Ok(())
+    }
+
+    fn checkpoint_aborted(&mut self, _id: CheckpointId) -> Result<()> {
+        Ok(())
+    }
+
+    fn close(&mut self, _cx: &mut OperatorContext<'_>) -> Result<()> {
+        self.input = None;
+        match &mut self.state {
+            State::First(rows) => rows.clear(),
+            State::All(partitions) => partitions.clear(),
+        }
+        Ok(())
+    }
+}
