@@ -35,6 +35,30 @@ pub struct OptimizerInput {
     pub stream_of: StreamOf,
     /// Join hints.
     pub hints: Vec<JoinHint>,
+    /// Buffer timeouts of parts of the query.
+    pub buffer_timeouts: Vec<TimeoutHint>,
+    /// The names of the query's derived tables and common table expressions; needed only with `buffer_timeouts`.
+    pub blocks: Vec<String>,
+}
+
+/// How long incomplete buffers of a part of the query wait.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TimeoutHint {
+    /// The part.
+    pub scope: TimeoutScope,
+    /// Microseconds; 0 is at once, and −1 never.
+    pub micros: i64,
+}
+
+/// A part of a query.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TimeoutScope {
+    /// Its outermost block.
+    Query,
+    /// The block of a derived table or a common table expression of that name.
+    Block(String),
+    /// The scan of a table, by its alias or its name.
+    Table(String),
 }
 
 /// A hint that decides how one relation is joined.
@@ -100,6 +124,8 @@ impl OptimizerInput {
             shared_id: Arc::new(|_| None),
             stream_of: Arc::new(|_| None),
             hints: Vec::new(),
+            buffer_timeouts: Vec::new(),
+            blocks: Vec::new(),
         }
     }
 }

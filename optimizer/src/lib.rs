@@ -22,7 +22,10 @@ mod streaming;
 
 pub use error::OptimizerError;
 pub use finish::optimize;
-pub use input::{HintedStrategy, JoinHint, OptimizerInput, SharedInput, StreamInput, StreamOf};
+pub use input::{
+    HintedStrategy, JoinHint, OptimizerInput, SharedInput, StreamInput, StreamOf, TimeoutHint,
+    TimeoutScope,
+};
 pub use options::{ExchangePolicy, OptimizerOptions, ResultUse, StrategySwitches};
 pub use physical::{PhysicalNode, PhysicalPlan};
 pub use statistics::{ColumnStatistics, MeasuredShare, StatisticsProvider, TableStatistics};

@@ -6,6 +6,7 @@ use thalweg_optimizer::physical::{
 };
 use thalweg_runtime::expr::Expr;
 use thalweg_runtime::graph::{self, ChainedOperator, JobEdge, JobVertex, VertexId};
+use thalweg_runtime::job::BufferTimeout;
 use thalweg_runtime::operators::merge::MergeSpec;
 use thalweg_runtime::operators::project::ProjectSpec;
 use thalweg_runtime::operators::{OperatorSpec, PortId};
@@ -104,11 +105,16 @@ impl Lowering<'_> {
     /// Ends a fragment: it becomes a vertex.
     pub fn close(&mut self, fragment: Fragment, name: &str) -> VertexId {
         let operators: Vec<_> = fragment.chain.iter().map(|c| c.spec.name()).collect();
+        // The buffers are those of the last operator; where it has no timeout, one further up the chain may have.
+        let timeouts =
+            fragment.chain.iter().rev().map(|link| self.buffer_timeouts.get(&link.plan_node));
+        let buffer_timeout =
+            timeouts.flatten().next().map(|micros| BufferTimeout::of_micros(*micros));
         let vertex = self.graph.add_vertex(JobVertex {
             name: format!("{name}: {}", operators.join(" → ")),
             parallelism: fragment.parallelism,
             chain: fragment.chain,
-            buffer_timeout: None,
+            buffer_timeout,
         });
         for edge in fragment.edges {
             let OpenEdge { source, port, ship, mode, role } = edge;

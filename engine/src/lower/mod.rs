@@ -17,7 +17,7 @@ mod stream_join;
 mod table;
 mod window;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use thalweg_optimizer::physical::{
     Channel, ColumnId, ColumnTable, PhysicalNode, PhysicalOp, PhysicalPlan,
@@ -50,6 +50,7 @@ pub fn lower(plan: &PhysicalPlan, options: &LowerOptions) -> Result<JobGraph> {
     let mut lowering = Lowering {
         graph: JobGraph::default(),
         columns: &plan.columns,
+        buffer_timeouts: &plan.buffer_timeouts,
         options,
         spools: HashMap::new(),
         next_shared: 0,
@@ -81,6 +82,8 @@ pub fn lower(plan: &PhysicalPlan, options: &LowerOptions) -> Result<JobGraph> {
 struct Lowering<'a> {
     graph: JobGraph,
     columns: &'a ColumnTable,
+    /// By plan node, in microseconds.
+    buffer_timeouts: &'a BTreeMap<u32, i64>,
     options: &'a LowerOptions,
     spools: HashMap<u32, Spool>,
     next_shared: u32,

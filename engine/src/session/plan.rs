@@ -7,7 +7,9 @@ use thalweg_optimizer::{
     HintedStrategy, JoinHint, OptimizerInput, OptimizerOptions, PhysicalPlan, ResultUse,
     SharedInput, StreamInput, TimeoutHint, TimeoutScope, optimize,
 };
-use thalweg_planner::{HintScope, OptionHint, QueryPlan, RelationHint, SharedSource, with_deep_stack};
+use thalweg_planner::{
+    HintScope, OptionHint, QueryPlan, RelationHint, SharedSource, with_deep_stack,
+};
 
 use crate::catalog::{EngineStatistics, EngineTable, TableSink};
 use crate::error::{Error, Report, Result};

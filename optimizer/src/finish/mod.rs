@@ -1,13 +1,15 @@
-//! Final passes over a chosen plan: runtime filters, late keys, exchange modes, node numbers.
+//! Final passes over a chosen plan: runtime filters, late keys, exchange modes, node numbers, buffer timeouts.
 //!
 //! Invariant: these passes change neither operators' results nor strategies.
 
+mod buffer_timeouts;
 mod late_keys;
 mod runtime_filters;
 
 pub(crate) use runtime_filters::{LEAST_DROPPED_SHARE, drops_unmatched};
 
 use std::borrow::Borrow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::error::{OptimizerError, Result};
@@ -72,7 +74,7 @@ pub fn optimize(
             }
         })
         .collect();
-    let plan = PhysicalPlan {
+    let mut plan = PhysicalPlan {
         key: key_of(&root, &query.output),
         shared,
         root,
@@ -84,7 +86,9 @@ pub fn optimize(
     if cfg!(debug_assertions) {
         check(&plan).map_err(OptimizerError::InvalidPlan)?;
     }
+        buffer_timeouts: BTreeMap::new(),
     Ok(plan)
+    buffer_timeouts::assign(&mut plan, input);
 }
 
 /// Positions of the result's columns that tell its rows apart.

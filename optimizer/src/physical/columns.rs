@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion_common::Column;
@@ -87,6 +88,11 @@ impl ColumnInfo {
 #[derive(Debug, Clone, Default)]
 pub struct ColumnTable {
     columns: Vec<ColumnInfo>,
+    /// Where columns came to be; shorter than the columns, or empty, where nobody asked.
+    places: Vec<Arc<[String]>>,
+    /// The relations around the place being bound, outermost first.
+    around: Vec<String>,
+    tracks_places: bool,
 }
 
 impl ColumnTable {
@@ -101,7 +107,32 @@ impl ColumnTable {
             u32::try_from(self.columns.len()).expect("fewer than 2^32 columns in a query"),
         );
         self.columns.push(ColumnInfo { id, name: name.into(), data_type, nullable });
+        if self.tracks_places {
+            self.places.push(self.around.as_slice().into());
+        }
         id
+    }
+
+    /// Begins, with the first column, or ends to remember where columns come to be.
+    pub fn track_places(&mut self, tracks: bool) {
+        self.tracks_places = tracks;
+    }
+
+    /// The columns that follow come to be inside a relation, until [`ColumnTable::leave`].
+    pub fn enter(&mut self, relation: &str) {
+        if self.tracks_places {
+            self.around.push(relation.to_owned());
+        }
+    }
+
+    /// The end of the relation that was entered last.
+    pub fn leave(&mut self) {
+        self.around.pop();
+    }
+
+    /// The relations inside which a column came to be, outermost first; `None` if that is not known.
+    pub fn place(&self, id: ColumnId) -> Option<&[String]> {
+        self.places.get(id.0 as usize).map(|place| &**place)
     }
 
     /// The column with that id. Ids come from this table, so that the lookup cannot fail.

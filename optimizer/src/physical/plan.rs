@@ -4,6 +4,7 @@
 //! windows may list fewer columns than they could produce: the lowering projects. `Sort`, `TopN`, `Limit` and
 //! `AssertSingleRow` pass the columns of their input. The root is always a singleton.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::cost::Cost;
@@ -29,6 +30,8 @@ pub struct PhysicalPlan {
     pub key: Option<Vec<usize>>,
     /// Whether it runs as a stream: scans make watermarks, and groups leave when they are complete.
     pub streaming: bool,
+    /// How long incomplete buffers of a node's output wait, in microseconds, by the node's number: where hints say so.
+    pub buffer_timeouts: BTreeMap<u32, i64>,
 }
 
 /// A subplan that is computed once and spooled for several readers.

@@ -49,13 +49,17 @@ pub(super) fn bind_query(input: &OptimizerInput) -> Result<RelQuery> {
         work_table_count: 0,
         named: Vec::new(),
     };
+    binder.columns.track_places(!input.buffer_timeouts.is_empty());
     let mut shared = Vec::with_capacity(input.shared.len());
     for plan in &input.shared {
+        binder.columns.enter(&plan.name);
         let bound = binder.plan(&plan.plan)?;
+        binder.columns.leave();
         binder.shared.push((plan.id, bound.columns));
         shared.push(RelShared { id: plan.id, name: plan.name.clone(), root: bound.rel });
     }
     let bound = binder.plan(&input.plan)?;
+    binder.columns.track_places(false);
     let names = input.plan.schema().fields().iter().map(|field| field.name().clone());
     Ok(RelQuery {
         root: bound.rel,
@@ -79,13 +83,17 @@ impl Binder<'_> {
             LogicalPlan::Repartition(node) => self.plan(&node.input),
             LogicalPlan::Union(node) => self.union(node),
             LogicalPlan::TableScan(node) => {
+                self.columns.enter(node.table_name.table());
                 let bound = self.scan(node)?;
+                self.columns.leave();
                 Ok(self.remembered(node.table_name.table(), bound))
             }
             LogicalPlan::EmptyRelation(node) => Ok(self.empty(node)),
             LogicalPlan::Subquery(node) => self.plan(&node.subquery),
             LogicalPlan::SubqueryAlias(node) => {
+                self.columns.enter(node.alias.table());
                 let bound = self.plan(&node.input)?;
+                self.columns.leave();
                 Ok(self.remembered(node.alias.table(), bound))
             }
             LogicalPlan::Limit(node) => self.limit(node),

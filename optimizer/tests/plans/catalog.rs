@@ -9,7 +9,7 @@ use datafusion_expr::{Expr, TableProviderFilterPushDown, TableSource};
 use thalweg_optimizer::physical::{PhysicalNode, PhysicalOp, PhysicalPlan, Provenance, explain};
 use thalweg_optimizer::{
     ColumnStatistics, HintedStrategy, JoinHint, OptimizerInput, OptimizerOptions, SharedInput,
-    StatisticsProvider, TableStatistics, optimize,
+    StatisticsProvider, TableStatistics, TimeoutHint, TimeoutScope, optimize,
 };
 use thalweg_planner::{
     Catalog, Planner, PlannerError, SharedSource, Statement, TableName, ViewDefinition,
@@ -143,9 +143,22 @@ pub fn input(sql: &str, tables: &Tables) -> OptimizerInput {
             })
             .collect(),
     }
+        buffer_timeouts: query.options.into_iter().map(timeout).collect(),
+        blocks: query.blocks,
 }
 
 /// Options with so many threads.
+/// The timeouts of these tests are whole microseconds.
+fn timeout(option: OptionHint) -> TimeoutHint {
+    let scope = match option.scope {
+        HintScope::Query => TimeoutScope::Query,
+        HintScope::Block(name) => TimeoutScope::Block(name),
+        HintScope::Table(name) => TimeoutScope::Table(name),
+        HintScope::Unnamed | HintScope::Nowhere => panic!("the planner refuses it"),
+    };
+    TimeoutHint { scope, micros: option.value.parse().expect("a number") }
+}
+
 pub fn threads(threads: usize) -> OptimizerOptions {
     OptimizerOptions { threads, ..OptimizerOptions::default() }
 }

@@ -1,5 +1,6 @@
 //! Plans SQL over tables with given statistics and looks at the physical plans.
 
+mod buffer_timeouts;
 mod catalog;
 mod estimates;
 mod hints;

@@ -19,6 +19,7 @@ mod modify;
 mod names;
 mod operators;
 mod outputs;
+mod option_hints;
 mod patterns;
 mod provider;
 mod quotients;

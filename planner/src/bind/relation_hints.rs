@@ -7,9 +7,9 @@
 use datafusion_common::tree_node::TreeNodeRecursion;
 use datafusion_expr::LogicalPlan;
 
+use super::option_hints::options_of;
 use super::translate::translate;
 use crate::error::{PlannerError, Result};
-use super::option_hints::options_of;
 use crate::parse::{Hint, OPTIONS};
 use crate::statement::{QueryPlan, RelationHint, Statement};
 use crate::suggest::did_you_mean;

@@ -57,7 +57,8 @@ pub(super) fn collect(tokens: &[TokenWithSpan]) -> Result<Vec<Hint>> {
 
 fn misplaced() -> PlannerError {
     PlannerError::not_supported("a hint at this place").with_hint(
-        "write hints right after SELECT: SELECT /*+ … */, or OPTIONS behind a table's name".to_string(),
+        "write hints right after SELECT: SELECT /*+ … */, or OPTIONS behind a table's name"
+            .to_string(),
     )
 }
 

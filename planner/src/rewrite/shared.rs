@@ -65,7 +65,15 @@ pub(crate) fn finish_query(rewriter: &Rewriter, plan: LogicalPlan) -> crate::Res
         .optimize(plan.clone())
         .map_err(|error| leftovers::explain(&plan, translate(error)))?;
     let names = plan.schema().fields().iter().map(|field| field.name().clone()).collect();
-    let mut query = QueryPlan { plan, names, shared: Vec::new(), hints: Vec::new() };
+    let mut query = QueryPlan {
+        plan,
+        names,
+        shared: Vec::new(),
+        hints: Vec::new(),
+        emit: None,
+        options: Vec::new(),
+        blocks: Vec::new(),
+    };
     for plan in shared.into_iter().rev() {
         if let Some(plan) = narrow(rewriter, &mut query, plan).map_err(translate)? {
             query.shared.insert(0, plan);

@@ -263,7 +263,9 @@ fn options_are_read_or_refused_with_their_place() {
         "/*+ OPTIONS('bufer_timeout'='0') */",
         Some("did you mean \"buffer_timeout\"?"),
     );
-    for arguments in ["", "()", "('buffer_timeout')", "('buffer_timeout'='0' 'x')", "(buffer_timeout=0)"] {
+    for arguments in
+        ["", "()", "('buffer_timeout')", "('buffer_timeout'='0' 'x')", "(buffer_timeout=0)"]
+    {
         let comment = format!("/*+ OPTIONS{arguments} */");
         assert_error(
             &format!("SELECT {comment} * FROM t"),
