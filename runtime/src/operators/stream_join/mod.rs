@@ -8,6 +8,8 @@
 //! charged to a reservation and does not spill.
 
 mod expiry;
+#[cfg(test)]
+mod expiry_tests;
 mod listed;
 mod shape;
 mod spec;
