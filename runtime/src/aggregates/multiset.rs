@@ -19,8 +19,9 @@ use crate::memory::Reservation;
 use crate::rows::{NO_ROW, RowId, Selected, StateSlot, StatesMut};
 use crate::state::KeyedState;
 
-/// Entries below which nothing is dropped.
+/// Entries and bytes below which nothing is dropped.
 const COMPACT_ROWS_MIN: usize = 1024;
+const COMPACT_BYTES_MIN: usize = 1 << 20;
 
 /// What is kept of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -313,7 +314,10 @@ impl Multiset {
 
     /// Drops entries that are not present when they are the most.
     fn drop_absent(&mut self) -> Result<()> {
-        if self.entries.len() < COMPACT_ROWS_MIN || self.present * 2 >= self.entries.len() {
+        let entries = self.entries.len();
+        if self.present * 2 >= entries
+            || (entries < COMPACT_ROWS_MIN && self.entries.memory_bytes() < COMPACT_BYTES_MIN)
+        {
             return Ok(());
         }
         let ids = self.present_ids();

@@ -264,6 +264,33 @@ fn memory_follows_the_groups_and_rows_that_are_there() {
 }
 
 #[test]
+fn strings_that_were_replaced_take_no_memory() {
+    // Each batch brings the only row of the group and takes the last one away; texts grow and shrink.
+    let text = |number: i64| "x".repeat((number * 7919 % 20_000) as usize);
+    let row = |number: i64| Row { text: Some(text(number)), number, ..rows(10, 1).remove(0) };
+    let aggregates = vec![
+        spec_of("max", &[5], DataType::Utf8View),
+        spec_of("last_value", &[5], DataType::Utf8View),
+    ];
+    let spec = OperatorSpec::HashAggregate(spec(&[0], aggregates, Emission::Changes));
+    // All texts would take 15 MB, twice.
+    let memory = crate::memory::MemoryManager::new(8 << 20);
+    let job = harness::context_with_memory(1024, memory.clone());
+    let mut driver = Driver::new(&spec, &job, Interruptions::None).unwrap();
+    let input = (0..1_500).map(|number| {
+        let last: Vec<i64> = (number > 0).then_some(number - 1).into_iter().collect();
+        let changed: Vec<Row> = last.iter().chain([&number]).map(|&number| row(number)).collect();
+        let mut kinds = vec![RowKind::Delete; changed.len()];
+        kinds[changed.len() - 1] = RowKind::Insert;
+        batches(&changed, 2).remove(0).with_kinds(kinds.into())
+    });
+    let out = driver.run_batches(vec![input.collect()]).unwrap();
+    let lines = harness::rows(&out);
+    let name = row(0).text(0);
+    assert_eq!(lines.last().unwrap(), &format!("{name}|{0}|{0}", text(1_499)));
+}
+
+#[test]
 fn grouping_sets_change_each_for_itself() {
     let sets = vec![vec![0, 1], vec![1], vec![]];
     let levels: Vec<(AggregateSpec, Expected)> = aggregates().into_iter().take(8).collect();

@@ -208,9 +208,9 @@ impl SetTable {
         let changes = Change { groups: &touched.groups, old: touched.old, present: &present };
         let changed = changes.rows(&before, &after)?;
         let batch = changed.batch(table, &touched.groups, &before, &after)?;
-        let dropped = table.drop_empty_groups()?;
+        let renumbered = table.compact()?;
         self.last = match touched.groups.len() {
-            0..=REMEMBERED_GROUPS_MAX if !dropped => (touched.groups.clone(), after),
+            0..=REMEMBERED_GROUPS_MAX if !renumbered => (touched.groups.clone(), after),
             _ => Default::default(),
         };
         Ok(batch)

@@ -22,6 +22,8 @@ use crate::state::KeyedState;
 
 /// Groups below which none is dropped.
 const COMPACT_GROUPS_MIN: usize = 1024;
+/// Bytes below which no room is looked for.
+const COMPACT_BYTES_MIN: usize = 1 << 20;
 
 /// Groups and their states.
 pub(super) struct AggregateTable {
@@ -38,6 +40,8 @@ pub(super) struct AggregateTable {
     standing: Vec<RowId>,
     /// Rows withdrawn since groups without rows were looked for.
     withdrawn: usize,
+    /// Bytes of the groups when they were last copied together.
+    compact_bytes: usize,
 }
 
 impl AggregateTable {
@@ -57,6 +61,7 @@ impl AggregateTable {
             counts: [0; FEW_GROUPS],
             standing: Vec::new(),
             withdrawn: 0,
+            compact_bytes: 0,
         };
         this.make_global_group()?;
         Ok(this)
@@ -189,7 +194,7 @@ impl AggregateTable {
     ) -> Result<()> {
         self.locate(keys, deletes.len())?;
         self.apply_located(arguments, Some(deletes))?;
-        self.drop_empty_groups()?;
+        self.compact()?;
         Ok(())
     }
 
@@ -203,10 +208,11 @@ impl AggregateTable {
         }
     }
 
-    /// Drops groups without rows when they are the most; tells whether it did, so that ids have changed. The look at
-    /// all groups is paid by as many withdrawn rows.
-    pub(super) fn drop_empty_groups(&mut self) -> Result<bool> {
+    /// Makes room: drops groups without rows when they are the most, and bytes of strings that others have replaced.
+    /// Tells whether ids have changed. A look at all groups is paid by as many withdrawn rows.
+    pub(super) fn compact(&mut self) -> Result<bool> {
         if self.len() < COMPACT_GROUPS_MIN || self.withdrawn * 2 < self.len() {
+            self.drop_replaced_strings()?;
             return Ok(false);
         }
         self.withdrawn = 0;
@@ -229,6 +235,22 @@ impl AggregateTable {
         }
         self.charge_heap()?;
         Ok(true)
+    }
+
+    /// Copies the groups together when they have come to twice their bytes, of which some may be of strings that longer
+    /// ones have replaced: a row's new string takes the old one's place only if it fits there.
+    fn drop_replaced_strings(&mut self) -> Result<()> {
+        if !self.shape.states.iter().any(|slot| slot.bytes) {
+            return Ok(());
+        }
+        let bytes = self.groups.store().memory_bytes();
+        if bytes < 2 * self.compact_bytes.max(COMPACT_BYTES_MIN) {
+            return Ok(());
+        }
+        let all: Vec<RowId> = self.groups.ids().collect();
+        self.groups.keep_only(&all)?;
+        self.compact_bytes = self.groups.store().memory_bytes();
+        Ok(())
     }
 
     fn charge_heap(&mut self) -> Result<()> {
