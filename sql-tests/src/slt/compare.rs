@@ -128,7 +128,7 @@ impl Expectation<'_> {
             return expected.len() == actual.len()
                 && expected.iter().zip(&actual).all(|(e, a)| self.value_matches(e, a));
         }
-        if self.dialect == Dialect::Postgres
+        if matches!(self.dialect, Dialect::Postgres | Dialect::Risingwave)
             && truth(expected).is_some_and(|t| truth(actual) == Some(t))
         {
             return true;

@@ -18,6 +18,8 @@ pub enum Dialect {
     Duckdb,
     /// PostgreSQL and those who print values like it.
     Postgres,
+    /// RisingWave: PostgreSQL's values, lists as `{1,2}`, rows as `(1,2)`; views that are kept up to date.
+    Risingwave,
 }
 
 impl Dialect {
@@ -29,6 +31,7 @@ impl Dialect {
             Dialect::Sqlite => &["sqlite"],
             Dialect::Duckdb => &["duckdb"],
             Dialect::Postgres => &["postgres", "postgresql", "risingwave", "risinglight"],
+            Dialect::Risingwave => &["risingwave"],
         };
         names.iter().any(|name| name.eq_ignore_ascii_case(label))
     }
@@ -60,6 +63,8 @@ impl Dialect {
                 "use ",
             ]),
             Dialect::Postgres => starts(&["explain", "set ", "show "]),
+            // Its own session variables, and the recovery of its cluster.
+            Dialect::Risingwave => starts(&["set ", "show ", "recover", "wait", "alter system"]),
         }
     }
 
@@ -68,8 +73,25 @@ impl Dialect {
     pub fn forgives_answers(self) -> bool {
         match self {
             Dialect::Datafusion | Dialect::Sqlite => true,
-            Dialect::Thalweg | Dialect::Duckdb | Dialect::Postgres => false,
+            Dialect::Thalweg | Dialect::Duckdb | Dialect::Postgres | Dialect::Risingwave => false,
         }
+    }
+
+    /// Whether DML is seen by views as soon as its statement ends, as files of this dialect expect.
+    pub fn flushes(self) -> bool {
+        match self {
+            Dialect::Risingwave => true,
+            Dialect::Thalweg
+            | Dialect::Datafusion
+            | Dialect::Sqlite
+            | Dialect::Duckdb
+            | Dialect::Postgres => false,
+        }
+    }
+
+    /// Whether files may name others that are not there: samples of a larger suite.
+    pub fn misses_files(self) -> bool {
+        self.flushes()
     }
 
     /// Settings under which a text means what it means to the dialect's engine.
@@ -81,7 +103,7 @@ impl Dialect {
             }
             Dialect::Sqlite => &[("decimal_literals", "off"), ("division_by_zero", "null")],
             Dialect::Duckdb => &[("division_by_zero", "null")],
-            Dialect::Thalweg | Dialect::Postgres => &[],
+            Dialect::Thalweg | Dialect::Postgres | Dialect::Risingwave => &[],
         }
     }
 

@@ -47,7 +47,7 @@ fn add_records(
         match record {
             Record::Include { filename, .. } if depth < INCLUDES_MAX => {
                 let included = matching(path, &filename);
-                if included.is_empty() {
+                if included.is_empty() && !options.dialect.misses_files() {
                     return Err(format!("{}: there is no file {filename}", path.display()));
                 }
                 for file in included {

@@ -9,7 +9,9 @@ use super::dialect::Dialect;
 pub(super) fn preprocess(dialect: Dialect, text: &str, scratch: &str) -> String {
     match dialect {
         Dialect::Datafusion => substituted(text, scratch).replace("test_files/scratch", scratch),
-        Dialect::Thalweg | Dialect::Sqlite | Dialect::Postgres => substituted(text, scratch),
+        Dialect::Thalweg | Dialect::Sqlite | Dialect::Postgres | Dialect::Risingwave => {
+            substituted(text, scratch)
+        }
         Dialect::Duckdb => {
             let lines: Vec<String> = text.lines().map(|line| line.trim_end().to_string()).collect();
             let mut out = Vec::new();

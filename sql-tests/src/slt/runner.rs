@@ -118,6 +118,14 @@ impl File<'_> {
         }
     }
 
+    /// Waits until views have seen what a statement changed, where files expect it.
+    fn flush(&mut self, sql: &str) {
+        if self.options.dialect.flushes() && changes_something(sql) {
+            // A view that fails says so when it is read.
+            let _ = self.engine.run("FLUSH");
+        }
+    }
+
     fn run(&mut self, record: Record<DefaultColumnType>) {
         match record {
             Record::Statement { loc, conditions, sql, expected, .. } => {
@@ -125,6 +133,7 @@ impl File<'_> {
                     return;
                 }
                 let outcome = self.engine.run(&self.options.dialect.translated(&sql));
+                self.flush(&sql);
                 let verdict = self.statement_verdict(&expected, outcome);
                 self.count(&loc.to_string(), &sql, verdict);
             }

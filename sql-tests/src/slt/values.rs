@@ -2,7 +2,9 @@
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Float32Type, Float64Type, Int64Type};
+use arrow::datatypes::{
+    DataType, Float32Type, Float64Type, Int64Type, IntervalMonthDayNanoType, IntervalUnit,
+};
 use arrow::util::display::{ArrayFormatter, DurationFormat, FormatOptions};
 
 use super::dialect::Dialect;
@@ -92,7 +94,7 @@ fn texts(dialect: Dialect, column: &ArrayRef) -> Texts<'_> {
             let words = match dialect {
                 Dialect::Thalweg | Dialect::Datafusion | Dialect::Duckdb => ["false", "true"],
                 Dialect::Sqlite => ["0", "1"],
-                Dialect::Postgres => ["f", "t"],
+                Dialect::Postgres | Dialect::Risingwave => ["f", "t"],
             };
             Box::new(move |row| words[usize::from(values.value(row))].to_string())
         }
@@ -105,6 +107,16 @@ fn texts(dialect: Dialect, column: &ArrayRef) -> Texts<'_> {
             let plain = formatted(dialect, column);
             Box::new(move |row| rounded(&plain(row)))
         }
+        DataType::List(_) | DataType::LargeList(_) | DataType::Struct(_)
+            if dialect == Dialect::Risingwave =>
+        {
+            Box::new(move |row| composite(dialect, column, row))
+        }
+        DataType::Interval(_) if dialect == Dialect::Risingwave => {
+            let plain = cast(column, &DataType::Interval(IntervalUnit::MonthDayNano));
+            let plain = plain.unwrap_or_else(|_| column.clone());
+            Box::new(move |row| interval(&plain, row))
+        }
         _ => {
             let plain = formatted(dialect, column);
             Box::new(move |row| match plain(row) {
@@ -115,13 +127,74 @@ fn texts(dialect: Dialect, column: &ArrayRef) -> Texts<'_> {
     }
 }
 
+/// Lists in braces and rows in parentheses; NULL is nothing in a row.
+fn composite(dialect: Dialect, column: &ArrayRef, row: usize) -> String {
+    let cell = |values: &ArrayRef, row: usize, null: &str| match values.is_null(row) {
+        true => null.to_string(),
+        false => texts(dialect, values)(row),
+    };
+    match column.data_type() {
+        DataType::Struct(_) => {
+            let fields = column.as_struct().columns().iter();
+            let cells: Vec<String> = fields.map(|field| cell(field, row, "")).collect();
+            format!("({})", cells.join(","))
+        }
+        _ => {
+            let list = match cast(column, &list_of(column.data_type())) {
+                Ok(list) => list,
+                Err(error) => return format!("unprintable: {error}"),
+            };
+            let values = list.as_list::<i32>().value(row);
+            let cells: Vec<String> = (0..values.len()).map(|at| cell(&values, at, "NULL")).collect();
+            format!("{{{}}}", cells.join(","))
+        }
+    }
+}
+
+/// A list type with offsets of 32 bits.
+fn list_of(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::LargeList(field) => DataType::List(field.clone()),
+        other => other.clone(),
+    }
+}
+
+/// An interval as PostgreSQL writes it: `1 year 2 mons 3 days 04:05:06`.
+fn interval(column: &ArrayRef, row: usize) -> String {
+    let Some(values) = column.as_primitive_opt::<IntervalMonthDayNanoType>() else {
+        return "unprintable".to_string();
+    };
+    let value = values.value(row);
+    let mut parts = Vec::new();
+    let mut part = |number: i32, one: &str, several: &str| match number {
+        0 => {}
+        1 => parts.push(format!("1 {one}")),
+        n => parts.push(format!("{n} {several}")),
+    };
+    part(value.months / 12, "year", "years");
+    part(value.months % 12, "mon", "mons");
+    part(value.days, "day", "days");
+    if value.nanoseconds != 0 || parts.is_empty() {
+        let sign = if value.nanoseconds < 0 { "-" } else { "" };
+        let micros = value.nanoseconds.unsigned_abs() / 1_000;
+        let (seconds, rest) = (micros / 1_000_000, micros % 1_000_000);
+        let mut time =
+            format!("{sign}{:02}:{:02}:{:02}", seconds / 3_600, seconds / 60 % 60, seconds % 60);
+        if rest > 0 {
+            time += format!(".{rest:06}").trim_end_matches('0');
+        }
+        parts.push(time);
+    }
+    parts.join(" ")
+}
+
 /// Arrow's own text, with times as the dialect writes them.
 fn formatted(dialect: Dialect, column: &ArrayRef) -> Texts<'_> {
     let options =
         FormatOptions::new().with_null("NULL").with_duration_format(DurationFormat::Pretty);
     let options = match dialect {
         Dialect::Thalweg | Dialect::Datafusion => options,
-        Dialect::Sqlite | Dialect::Duckdb | Dialect::Postgres => options
+        Dialect::Sqlite | Dialect::Duckdb | Dialect::Postgres | Dialect::Risingwave => options
             .with_timestamp_format(Some("%Y-%m-%d %H:%M:%S%.f"))
             .with_timestamp_tz_format(Some("%Y-%m-%d %H:%M:%S%.f%:z"))
             .with_datetime_format(Some("%Y-%m-%d %H:%M:%S%.f")),
@@ -151,7 +224,7 @@ fn float(dialect: Dialect, value: f64, shortest: String) -> String {
     match dialect {
         Dialect::Thalweg | Dialect::Datafusion => rounded(&shortest),
         Dialect::Duckdb if !shortest.contains('.') => format!("{shortest}.0"),
-        Dialect::Sqlite | Dialect::Duckdb | Dialect::Postgres => shortest,
+        Dialect::Sqlite | Dialect::Duckdb | Dialect::Postgres | Dialect::Risingwave => shortest,
     }
 }
 

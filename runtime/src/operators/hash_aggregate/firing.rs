@@ -1,0 +1,365 @@
+//! Groups that a watermark closes, whose results are told before they are closed, or corrected after.
+//!
+//! The groups of each value of the closing key are a pane. A pane *fires* when the watermark passes its key: all its
+//! results leave. With early results it has fired from its start. After that each batch that touches it gives changes,
+//! until the watermark is as far behind as rows may be late: then the pane goes, and what comes for it still is late.
+//! With periodic results the rows wait for the next tick, or for a watermark that lets a pane fire, so that changes that
+//! cancel each other in between are never told. Nothing waits at a barrier or at the end.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, BooleanArray};
+use arrow_schema::DataType;
+use serde::{Deserialize, Serialize};
+
+use super::changes::{SetTable, Touched, cut};
+use super::panes::{ClosingBound, ClosingSpec, as_i64, whole_parts};
+use super::shape::Shape;
+use super::{deletes_of, result_rows};
+use crate::batch::Batch;
+use crate::element::{RowKind, Watermark};
+use crate::error::Result;
+use crate::job::JobContext;
+use crate::memory::Reservation;
+use crate::operators::contract::restore_batches;
+use crate::operators::{OperatorContext, StateSnapshot};
+use crate::rows::{take_array, take_bytes};
+
+/// Rows that wait for a tick at most; with more the changes are told before.
+const WAITING_ROWS_MAX: usize = 1 << 18;
+
+/// When the results of groups are told that a watermark closes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FiringSpec {
+    /// The key that closes them; without slices.
+    pub closing: ClosingSpec,
+    /// What is told before.
+    pub early: Early,
+    /// How far the watermark has to be behind a pane for it to be forgotten, in microseconds.
+    pub lateness_us: i64,
+}
+
+/// What is told of groups before they are closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Early {
+    /// Nothing.
+    Never,
+    /// Every change.
+    Update,
+    /// The changes of each stretch of time.
+    Periodic {
+        /// Its length in microseconds.
+        every_us: u64,
+    },
+}
+
+/// See the module.
+pub(super) struct Firing {
+    shape: Arc<Shape>,
+    types: Vec<DataType>,
+    key: usize,
+    bound: ClosingBound,
+    early: Early,
+    lateness_us: i64,
+    panes: BTreeMap<Option<i64>, FiringPane>,
+    fired_below: i64,
+    forgotten_below: i64,
+    /// Rows that wait for a tick.
+    waiting: Vec<Batch>,
+    waiting_rows: usize,
+    tick_ns: Option<u64>,
+    /// Panes that fire, each with the next group to be told.
+    firing: VecDeque<(Option<i64>, usize)>,
+    ready: VecDeque<Batch>,
+    touched: Touched,
+}
+
+struct FiringPane {
+    table: SetTable,
+    fired: bool,
+}
+
+impl Firing {
+    /// No pane yet; `types` are those of the input's columns.
+    pub(super) fn new(
+        spec: &FiringSpec,
+        types: &[DataType],
+        shape: &Arc<Shape>,
+        job: &JobContext,
+    ) -> Result<Self> {
+        Ok(Firing {
+            shape: Arc::clone(shape),
+            types: types.to_vec(),
+            key: spec.closing.key,
+            bound: ClosingBound::new(&spec.closing, job)?,
+            early: spec.early,
+            lateness_us: spec.lateness_us,
+            panes: BTreeMap::new(),
+            fired_below: i64::MIN,
+            forgotten_below: i64::MIN,
+            waiting: Vec::new(),
+            waiting_rows: 0,
+            tick_ns: None,
+            firing: VecDeque::new(),
+            ready: VecDeque::new(),
+            touched: Touched::default(),
+        })
+    }
+
+    /// Takes a compact batch in. Gives the number of rows that are late.
+    pub(super) fn take(
+        &mut self,
+        batch: Batch,
+        reservation: &Reservation,
+        cx: &OperatorContext<'_>,
+    ) -> Result<usize> {
+        if let Early::Periodic { every_us } = self.early {
+            self.waiting_rows += batch.num_rows();
+            self.waiting.push(batch);
+            let now_ns = cx.job.env.monotonic_ns();
+            self.tick_ns.get_or_insert(now_ns.saturating_add(every_us.saturating_mul(1_000)));
+            return match self.waiting_rows > WAITING_ROWS_MAX {
+                true => self.tell_waiting(reservation, cx.job.options.batch_rows),
+                false => Ok(0),
+            };
+        }
+        self.apply(&batch, reservation, cx.job.options.batch_rows)
+    }
+
+    /// Tells the changes of the rows that waited if it is time; else the task is woken then.
+    pub(super) fn tick(
+        &mut self,
+        reservation: &Reservation,
+        cx: &OperatorContext<'_>,
+    ) -> Result<usize> {
+        let Some(tick_ns) = self.tick_ns else { return Ok(0) };
+        if cx.job.env.monotonic_ns() >= tick_ns {
+            return self.tell_waiting(reservation, cx.job.options.batch_rows);
+        }
+        cx.job.env.wake_at(tick_ns, cx.waker.clone());
+        Ok(0)
+    }
+
+    /// Takes the rows in that waited. Gives the number of those that are late.
+    pub(super) fn tell_waiting(
+        &mut self,
+        reservation: &Reservation,
+        batch_rows: usize,
+    ) -> Result<usize> {
+        self.tick_ns = None;
+        self.waiting_rows = 0;
+        let waiting = std::mem::take(&mut self.waiting);
+        if waiting.is_empty() {
+            return Ok(0);
+        }
+        let together = crate::batch::concat(&waiting)?;
+        self.apply(&together, reservation, batch_rows)
+    }
+
+    fn apply(
+        &mut self,
+        batch: &Batch,
+        reservation: &Reservation,
+        batch_rows: usize,
+    ) -> Result<usize> {
+        let rows = batch.num_rows();
+        let deletes = deletes_of(batch)?;
+        let arguments = self.shape.arguments(batch)?;
+        let keys = self.shape.keys_of(batch)?;
+        let mut late = 0;
+        for part in whole_parts(&as_i64(&keys[self.key])?) {
+            if part.pane.is_some_and(|pane| pane < self.forgotten_below) {
+                late += part.rows.len(rows);
+                continue;
+            }
+            let fired =
+                self.early != Early::Never || part.pane.is_some_and(|pane| pane < self.fired_below);
+            let pane = match self.panes.entry(part.pane) {
+                std::collections::btree_map::Entry::Occupied(open) => open.into_mut(),
+                std::collections::btree_map::Entry::Vacant(vacant) => {
+                    let table = SetTable::keyed(&self.shape, reservation)?;
+                    vacant.insert(FiringPane { table, fired })
+                }
+            };
+            let (own_keys, own_arguments) = (part.rows.of(&keys)?, part.rows.of(&arguments)?);
+            let own_deletes = match &deletes {
+                None => None,
+                Some(deletes) => {
+                    let column: ArrayRef = Arc::new(deletes.clone());
+                    Some(part.rows.of(&[column])?[0].as_boolean().clone())
+                }
+            };
+            let count = part.rows.len(rows);
+            let columns = [own_keys.as_slice(), own_arguments.as_slice()];
+            let changed = pane.take(columns, count, own_deletes.as_ref(), &mut self.touched)?;
+            if let Some(mut changed) = changed {
+                changed.ingest_time_us = batch.ingest_time_us;
+                cut(changed, batch_rows, &mut self.ready);
+            }
+        }
+        Ok(late)
+    }
+
+    /// Lets panes fire, and forgets those that are past. Gives the number of rows that were late.
+    pub(super) fn pass(
+        &mut self,
+        Watermark(at): Watermark,
+        reservation: &Reservation,
+        batch_rows: usize,
+    ) -> Result<usize> {
+        let fired_below = self.bound.at(at)?;
+        let mut late = 0;
+        if fired_below > self.fired_below {
+            late = self.tell_waiting(reservation, batch_rows)?;
+            self.fired_below = fired_below;
+            self.fire(Bound::Excluded(Some(fired_below)));
+        }
+        let forgotten_below = match self.lateness_us {
+            0 => fired_below,
+            lateness => self.bound.at(at.saturating_sub(lateness))?,
+        };
+        if forgotten_below > self.forgotten_below {
+            self.forgotten_below = forgotten_below;
+            let firing = &self.firing;
+            self.panes.retain(|key, _| {
+                key.is_none_or(|key| key >= forgotten_below)
+                    || firing.iter().any(|(firing, _)| firing == key)
+            });
+        }
+        Ok(late)
+    }
+
+    /// All panes fire, as nothing follows.
+    pub(super) fn end(&mut self, reservation: &Reservation, batch_rows: usize) -> Result<usize> {
+        let late = self.tell_waiting(reservation, batch_rows)?;
+        self.fire(Bound::Unbounded);
+        Ok(late)
+    }
+
+    fn fire(&mut self, end: Bound<Option<i64>>) {
+        // A NULL key comes before all others, and is not passed before the end.
+        let start = match end {
+            Bound::Unbounded => Bound::Unbounded,
+            Bound::Included(_) | Bound::Excluded(_) => Bound::Excluded(None),
+        };
+        for (key, pane) in self.panes.range_mut((start, end)) {
+            if !std::mem::replace(&mut pane.fired, true) {
+                self.firing.push_back((*key, 0));
+            }
+        }
+    }
+
+    /// The next results or changes.
+    pub(super) fn next_ready(&mut self, batch_rows: usize) -> Result<Option<Batch>> {
+        if let Some(batch) = self.ready.pop_front() {
+            return Ok(Some(batch));
+        }
+        while let Some((key, next)) = self.firing.front_mut() {
+            let key = *key;
+            if let Some(pane) = self.panes.get_mut(&key) {
+                let table = pane.table.table_mut();
+                while *next < table.len() {
+                    let rows = result_rows(table, batch_rows, *next);
+                    *next = rows.end as usize;
+                    let (columns, count) = table.results(rows)?;
+                    if count > 0 {
+                        return Ok(Some(Batch::new(columns, count)));
+                    }
+                }
+            }
+            self.firing.pop_front();
+            if key.is_some_and(|key| key < self.forgotten_below) {
+                self.panes.remove(&key);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Appends the panes and what waits to a snapshot; nothing is ready.
+    pub(super) fn write_to(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        out.extend(self.fired_below.to_le_bytes());
+        out.extend(self.forgotten_below.to_le_bytes());
+        let waiting: Vec<Batch> = self.waiting.iter().map(with_kinds_as_column).collect();
+        let types = [self.types.as_slice(), &[DataType::Boolean]].concat();
+        let waiting = StateSnapshot::of_batches(&waiting, &types)?.bytes;
+        out.extend((waiting.len() as u64).to_le_bytes());
+        out.extend(waiting);
+        out.extend((self.panes.len() as u64).to_le_bytes());
+        for (key, pane) in &mut self.panes {
+            out.push(u8::from(key.is_some()));
+            out.extend(key.unwrap_or_default().to_le_bytes());
+            out.push(u8::from(pane.fired));
+            pane.table.table_mut().write_to(out)?;
+        }
+        Ok(())
+    }
+
+    /// Takes over what [`Self::write_to`] wrote.
+    pub(super) fn read_from(&mut self, reservation: &Reservation, bytes: &mut &[u8]) -> Result<()> {
+        self.fired_below = i64::from_le_bytes(take_array(bytes)?);
+        self.forgotten_below = i64::from_le_bytes(take_array(bytes)?);
+        let length = u64::from_le_bytes(take_array(bytes)?) as usize;
+        let waiting = StateSnapshot { bytes: take_bytes(bytes, length)?.to_vec() };
+        self.waiting = restore_batches(&waiting)?.into_iter().map(with_column_as_kinds).collect();
+        self.waiting_rows = self.waiting.iter().map(Batch::num_rows).sum();
+        // What waited is told at the first step.
+        self.tick_ns = (!self.waiting.is_empty()).then_some(0);
+        let panes = u64::from_le_bytes(take_array(bytes)?);
+        for _ in 0..panes {
+            let known = take_array::<1>(bytes)?[0] != 0;
+            let key = i64::from_le_bytes(take_array(bytes)?);
+            let fired = take_array::<1>(bytes)?[0] != 0;
+            let mut table = SetTable::keyed(&self.shape, reservation)?;
+            table.table_mut().read_from(bytes)?;
+            self.panes.insert(known.then_some(key), FiringPane { table, fired });
+        }
+        Ok(())
+    }
+}
+
+impl FiringPane {
+    /// Takes rows in, as columns of keys and of arguments. Gives what has changed if results have been told.
+    fn take(
+        &mut self,
+        [keys, arguments]: [&[ArrayRef]; 2],
+        rows: usize,
+        deletes: Option<&BooleanArray>,
+        touched: &mut Touched,
+    ) -> Result<Option<Batch>> {
+        if self.fired {
+            return self.table.change(keys, arguments, rows, deletes, touched);
+        }
+        let table = self.table.table_mut();
+        match deletes {
+            None => table.update(keys, arguments, rows)?,
+            Some(deletes) => table.change(keys, arguments, deletes)?,
+        }
+        Ok(None)
+    }
+}
+
+/// A batch with one more column that tells which rows are withdrawn.
+fn with_kinds_as_column(batch: &Batch) -> Batch {
+    let rows = batch.num_rows();
+    let withdrawn: BooleanArray = match batch.kinds() {
+        Some(kinds) => kinds.iter().map(|kind| Some(*kind == RowKind::Delete)).collect(),
+        None => BooleanArray::from(vec![false; rows]),
+    };
+    let mut columns = batch.columns().to_vec();
+    columns.push(Arc::new(withdrawn));
+    Batch::new(columns, rows)
+}
+
+/// What [`with_kinds_as_column`] was made of.
+fn with_column_as_kinds(batch: Batch) -> Batch {
+    let rows = batch.num_rows();
+    let Some((withdrawn, columns)) = batch.columns().split_last() else { return batch };
+    let withdrawn = withdrawn.as_boolean();
+    let kind = |row| match withdrawn.value(row) {
+        true => RowKind::Delete,
+        false => RowKind::Insert,
+    };
+    Batch::new(columns.to_vec(), rows).with_kinds((0..rows).map(kind).collect())
+}
