@@ -69,6 +69,8 @@ fn a_view_begins_with_the_rows_there_are_and_follows_changes() {
     assert_eq!(rows(&session, "SELECT * FROM v"), ["50 y", "500 z", "70 NULL"]);
     ok(&session, "TRUNCATE t; FLUSH");
     assert!(rows(&session, "SELECT * FROM v").is_empty());
+    ok(&session, "SET implicit_flush = on; INSERT INTO t VALUES (2, 'w')");
+    assert_eq!(rows(&session, "SELECT * FROM v"), ["20 w"]);
 }
 
 #[test]
@@ -92,6 +94,31 @@ fn views_follow_views() {
     assert_eq!(rows(&session, "SELECT x FROM w"), ["-1", "-2", "1"]);
     ok(&session, "INSERT INTO t VALUES (3); DELETE FROM t WHERE a = 1; FLUSH");
     assert_eq!(rows(&session, "SELECT x FROM w"), ["-2", "-3", "3"]);
+}
+
+#[test]
+fn rows_of_a_table_that_is_append_only_stay() {
+    let session = session();
+    ok(&session, "CREATE TABLE t (a BIGINT) APPEND ONLY; INSERT INTO t VALUES (1)");
+    ok(&session, "CREATE MATERIALIZED VIEW v AS SELECT a FROM t");
+    ok(&session, "INSERT INTO t VALUES (2); FLUSH");
+    assert_eq!(rows(&session, "SELECT a FROM v"), ["1", "2"]);
+    for sql in ["DELETE FROM t", "UPDATE t SET a = 2", "TRUNCATE t", "INSERT OVERWRITE t SELECT 1"]
+    {
+        assert!(error(&session, sql).contains("The table is APPEND ONLY"), "{sql}");
+    }
+}
+
+#[test]
+fn the_first_rows_stay_the_first_rows() {
+    let session = session();
+    ok(&session, "CREATE TABLE t (a BIGINT); INSERT INTO t VALUES (1), (2), (3)");
+    ok(&session, "CREATE MATERIALIZED VIEW v AS SELECT a FROM t LIMIT 2");
+    ok(&session, "CREATE MATERIALIZED VIEW w AS SELECT a FROM t ORDER BY a LIMIT 2");
+    assert_eq!(rows(&session, "SELECT a FROM w"), ["1", "2"]);
+    ok(&session, "DELETE FROM t WHERE a <= 2; FLUSH; INSERT INTO t VALUES (0); FLUSH");
+    assert_eq!(rows(&session, "SELECT a FROM v"), ["0", "3"]);
+    assert_eq!(rows(&session, "SELECT a FROM w"), ["0", "3"]);
 }
 
 #[test]

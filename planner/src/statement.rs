@@ -245,6 +245,8 @@ pub struct CreateView {
 #[derive(Debug, Clone)]
 pub struct CreateMaterializedView {
     /// Its name.
+    /// Whether rows only come, and never go or change.
+    pub append_only: bool,
     pub name: TableName,
     /// The defining query as text.
     pub sql: String,

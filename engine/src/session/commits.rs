@@ -10,6 +10,7 @@ use std::sync::Arc;
 use futures::future::{Either, select};
 
 use super::Session;
+use super::frame::Frame;
 use super::jobs::{Job, JobState};
 use super::statement::StatementContext;
 use crate::error::{Error, Result};
@@ -32,9 +33,21 @@ impl Session {
 pub(super) async fn flush(cx: &StatementContext<'_>) -> Result<()> {
     let round = std::pin::pin!(cx.session.commit_jobs());
     match select(round, std::pin::pin!(cx.token.cancelled())).await {
-        Either::Left(((), _)) => Ok(()),
+        Either::Left(((), _)) => {
+            cx.session.inner.jobs.settle();
+            Ok(())
+        }
         Either::Right(_) => Err(Error::Cancelled),
     }
+}
+
+/// What a statement that has changed tables gives, once views show the change if the session wants that.
+pub(super) async fn flushed(cx: &StatementContext<'_>, done: Result<Frame>) -> Result<Frame> {
+    let frame = done?;
+    if cx.settings.implicit_flush() {
+        flush(cx).await?;
+    }
+    Ok(frame)
 }
 
 /// Has a job commit. One that has failed says so to those who ask for its rows.

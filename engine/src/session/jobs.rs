@@ -7,9 +7,10 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 
 use futures::executor::block_on;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use thalweg_optimizer::PhysicalPlan;
 use thalweg_planner::JobName;
 use thalweg_runtime::Error as RuntimeError;
@@ -22,6 +23,9 @@ use crate::error::{Error, Report, Result};
 
 /// Jobs that have ended and are still listed.
 const ENDED_MAX: usize = 100;
+
+/// How often it is looked whether jobs have failed.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Hears what the user should know of jobs.
 pub(crate) type Listener = Arc<dyn Fn(&str) + Send + Sync>;
@@ -164,6 +168,32 @@ pub(crate) struct Jobs {
     kept: AtomicBool,
     background: AtomicBool,
     listener: Mutex<Option<Listener>>,
+    gone: Arc<Gone>,
+}
+
+/// Tells the thread that looks after the jobs that there is nothing more to look after.
+#[derive(Default)]
+struct Gone {
+    gone: Mutex<bool>,
+    told: Condvar,
+}
+
+impl Gone {
+    /// Waits at most so long; whether there is nothing more to look after.
+    fn wait(&self, at_most: Duration) -> bool {
+        let mut gone = self.gone.lock();
+        if !*gone {
+            let _ = self.told.wait_for(&mut gone, at_most);
+        }
+        *gone
+    }
+}
+
+impl Drop for Jobs {
+    fn drop(&mut self) {
+        *self.gone.gone.lock() = true;
+        self.gone.told.notify_all();
+    }
 }
 
 impl Default for Jobs {
@@ -175,6 +205,7 @@ impl Default for Jobs {
             kept: AtomicBool::new(false),
             background: AtomicBool::new(false),
             listener: Mutex::default(),
+            gone: Arc::default(),
         }
     }
 }
@@ -255,7 +286,7 @@ impl Jobs {
     }
 
     /// Looks after jobs that have ended.
-    fn settle(&self) {
+    pub(super) fn settle(&self) {
         let news: Vec<String> = self.all().iter().filter_map(|job| job.settle()).collect();
         let listener = self.listener.lock().clone();
         if let Some(listener) = listener {
@@ -286,19 +317,27 @@ fn missing(name: &str) -> Error {
 
 /// Starts the thread that looks after the jobs until the session has gone.
 fn keep(session: &Session) {
-    let state = Arc::downgrade(&session.inner);
+    let (state, gone) = (Arc::downgrade(&session.inner), session.inner.jobs.gone.clone());
+    let look = move || look_after(&state, &gone);
     // Without the thread jobs run all the same; only FLUSH has them commit then.
-    let _ = std::thread::Builder::new().name("jobs".into()).spawn(move || look_after(&state));
+    let _ = std::thread::Builder::new().name("jobs".into()).spawn(look);
 }
 
-fn look_after(state: &Weak<SessionState>) {
+fn look_after(state: &Weak<SessionState>, gone: &Gone) {
+    let mut committed = Instant::now();
     loop {
         let Some(inner) = state.upgrade() else { return };
         let session = Session { inner };
-        block_on(session.commit_jobs());
-        session.inner.jobs.settle();
         let interval = session.settings_now().view_commit_interval();
+        if committed.elapsed() >= interval {
+            block_on(session.commit_jobs());
+            committed = Instant::now();
+        }
+        session.inner.jobs.settle();
         drop(session);
-        std::thread::sleep(interval);
+        let left = interval.saturating_sub(committed.elapsed());
+        if gone.wait(left.min(LOOK_EVERY)) {
+            return;
+        }
     }
 }

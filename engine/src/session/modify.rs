@@ -11,7 +11,7 @@ use thalweg_planner::{Modification, Modify};
 
 use super::frame::Frame;
 use super::statement::StatementContext;
-use super::write::{count, memory_table, rows};
+use super::write::{count, memory_table, refuse_append_only, rows};
 use crate::catalog::Table;
 use crate::error::{Error, Result};
 
@@ -26,6 +26,7 @@ pub(super) async fn modify(cx: &StatementContext<'_>, modify: Modify) -> Result<
         Modification::Update => format!("UPDATE \"{name}\""),
     };
     let memory = memory_table(source.as_ref(), &what)?;
+    refuse_append_only(memory, &what)?;
     for _ in 0..ATTEMPTS_MAX {
         let seen = memory.batches();
         let (kept, changed) = match kind {

@@ -133,10 +133,10 @@ pub(super) async fn run(cx: &StatementContext<'_>, statement: Statement) -> Resu
             cx.session.catalog().create_schema(&name, if_not_exists).map(|_| Frame::empty())
         }
         Statement::Insert(insert) if inserts::goes_on(cx, &insert)? => inserts::start(cx, &insert),
-        Statement::Insert(insert) => write::insert(cx, insert).await,
+        Statement::Insert(insert) => commits::flushed(cx, write::insert(cx, insert).await).await,
         Statement::Copy(copy) => write::copy(cx, copy).await,
-        Statement::CopyFrom(copy) => load::copy_from(cx, copy).await,
-        Statement::Modify(modify) => modify::modify(cx, modify).await,
+        Statement::CopyFrom(copy) => commits::flushed(cx, load::copy_from(cx, copy).await).await,
+        Statement::Modify(modify) => commits::flushed(cx, modify::modify(cx, modify).await).await,
         Statement::CreateIndex(create) => {
             let CreateIndex { name, table, if_not_exists } = create;
             cx.session.catalog().create_index(&name, &table, if_not_exists)?;
@@ -147,7 +147,9 @@ pub(super) async fn run(cx: &StatementContext<'_>, statement: Statement) -> Resu
         }
         Statement::DropFunction { names, if_exists } => drop_functions(cx, &names, if_exists),
         Statement::CreateMaterializedView(create) => views::create(cx, create).await,
-        Statement::StatementSet(inserts) => inserts::statement_set(cx, &inserts).await,
+        Statement::StatementSet(inserts) => {
+            commits::flushed(cx, inserts::statement_set(cx, &inserts).await).await
+        }
         Statement::Flush => commits::flush(cx).await.map(|()| Frame::empty()),
         Statement::StopJob(job) => {
             cx.session.inner.jobs.running(&job)?.cancel();

@@ -141,6 +141,8 @@ impl Live {
             LogicalPlan::TableScan(mut scan) => match self.follow_source(scan.source.as_ref()) {
                 Some(source) => {
                     scan.source = source;
+                    // Rows that are enough now may be gone later.
+                    scan.fetch = None;
                     Ok(Transformed::yes(LogicalPlan::TableScan(scan)))
                 }
                 None => Ok(Transformed::no(LogicalPlan::TableScan(scan))),
@@ -168,17 +170,17 @@ impl Live {
 
     fn follow_table(&mut self, table: &Arc<dyn Table>) -> Option<Arc<dyn Table>> {
         let any = table.as_ref() as &dyn Any;
-        let (id, subscribe): (u64, &dyn Fn() -> Arc<Subscription>) =
+        let (id, withdraws, subscribe): (u64, bool, &dyn Fn() -> Arc<Subscription>) =
             match (any.downcast_ref::<MemoryTable>(), any.downcast_ref::<ViewTable>()) {
-                (Some(table), _) => (table.id(), &|| table.subscribe()),
-                (None, Some(view)) => (view.id(), &|| view.subscribe()),
+                (Some(table), _) => (table.id(), !table.is_append_only(), &|| table.subscribe()),
+                (None, Some(view)) => (view.id(), true, &|| view.subscribe()),
                 (None, None) => return None,
             };
         let subscriptions = &mut self.subscriptions;
         let live = self.tables.entry(id).or_insert_with(|| {
             let subscription = subscribe();
             subscriptions.push(subscription.clone());
-            Arc::new(LiveTable::new(subscription, table.as_ref()))
+            Arc::new(LiveTable::new(subscription, table.as_ref(), withdraws))
         });
         Some(live.clone())
     }

@@ -45,6 +45,7 @@ pub(super) async fn create_table(cx: &StatementContext<'_>, create: CreateTable)
         options,
         query,
     } = create;
+        append_only,
     if let Some((key, _)) = options.first() {
         let report = Report::new(format!("unknown option \"{key}\" of a table in memory"));
         return Err(Error::catalog(report.with_hint(registry::HOW_TO_NAME_ONE.to_string())));
@@ -80,7 +81,8 @@ pub(super) async fn create_table(cx: &StatementContext<'_>, create: CreateTable)
     };
     let table = MemoryTable::new(declared.stored_schema(), batches)
         .with_keys(keys, memory, &shown)?
-        .charged_to(memory, &shown);
+        .charged_to(memory, &shown)
+        .append_only(append_only);
     let table = declared.over(Arc::new(table))?;
     let defaults = Arc::new(defaults.into_iter().collect());
     let entry = Entry::Table { table, sql: Some(statement_text(cx)), defaults };
@@ -151,6 +153,9 @@ pub(super) async fn insert(cx: &StatementContext<'_>, insert: Insert) -> Result<
     }
     let memory = memory_table(source.as_ref(), &format!("INSERT INTO \"{name}\""))?;
     let batches = rows(cx, &input, memory.schema()).await?;
+    if overwrite {
+        refuse_append_only(memory, &format!("INSERT OVERWRITE \"{name}\""))?;
+    }
     let count = count(&batches);
     match overwrite {
         true => memory.replace(batches)?,
@@ -220,6 +225,16 @@ pub(super) async fn copy(cx: &StatementContext<'_>, copy: Copy) -> Result<Frame>
     for (key, value) in &copy.options {
         if !target.set(key, value)? {
             return Err(unknown_option(key, &FileWriteOptions::KEYS));
+/// Fails for a table whose rows never go or change.
+pub(super) fn refuse_append_only(table: &MemoryTable, what: &str) -> Result<()> {
+    if !table.is_append_only() {
+        return Ok(());
+    }
+    let report = Report::new(format!("{what} is not possible"))
+        .with_detail("The table is APPEND ONLY: its rows never go or change.");
+    Err(Error::Statement(Box::new(report)))
+}
+
         }
     }
     if !copy.partition_by.is_empty() {

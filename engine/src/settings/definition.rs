@@ -154,6 +154,12 @@ fn streaming() -> Vec<SettingDefinition> {
              does not wait for it.",
         ),
         define(
+            "implicit_flush",
+            SettingKind::Switch,
+            off,
+            "Whether statements that change tables in memory end with a FLUSH, so that materialized views show the change.",
+        ),
+        define(
             "state_ttl",
             SettingKind::Duration { minus_one: false },
             no_time,

@@ -173,6 +173,11 @@ impl Settings {
         self.switch("verify_hints")
     }
 
+    /// Whether views show a change when the statement that made it has ended.
+    pub fn implicit_flush(&self) -> bool {
+        self.switch("implicit_flush")
+    }
+
     /// Whether plans are chosen by statistics.
     pub fn use_statistics(&self) -> bool {
         self.switch("optimizer.statistics")

@@ -81,6 +81,10 @@ impl Context<'_> {
         let (name, binder) = (table_name(&create.name)?, self.binder());
         let declared = &with_event_time_field(declared, &mut options)?;
         let columns = columns(&binder, &name, &create.columns, &create.constraints, declared)?;
+        if declared.append_only {
+            return Err(PlannerError::not_supported("APPEND ONLY for a table with a connector")
+                .with_span(span_of_name(&create.name)));
+        }
         let mut take = |key: &str| {
             let at = options.iter().position(|(k, _)| k == key)?;
             Some(options.remove(at).1)
@@ -159,6 +163,7 @@ impl Context<'_> {
             watermark: columns.watermark,
             options,
             query,
+            append_only: declared.append_only,
         }))
     }
 

@@ -1,4 +1,5 @@
-//! Statements about what goes on in the background: FLUSH, STOP JOB, DESCRIBE JOB, and sets of INSERTs that run as one.
+//! Statements about what goes on in the background: FLUSH, STOP JOB, DESCRIBE JOB, and sets of INSERTs that run as one;
+//! and APPEND ONLY, which says that a table's changes are INSERTs.
 //!
 //! Only INSERTs may stand in a statement set; that they can be planned is not looked at here.
 
@@ -100,6 +101,16 @@ impl Script<'_> {
                 .with_span(span_of(begin.span))),
             false => Ok(Ast::StatementSet(inserts)),
         }
+    }
+
+    /// Reads APPEND ONLY behind the columns of a table, if it is there.
+    pub(super) fn append_only(&mut self) -> bool {
+        let there = self.peek_is("APPEND") && self.nth_is(1, "ONLY");
+        if there {
+            self.parser.next_token();
+            self.parser.next_token();
+        }
+        there
     }
 
     fn nth_is(&self, n: usize, word: &str) -> bool {

@@ -178,7 +178,8 @@ impl<'a> Script<'a> {
         match self.parser.parse_statement() {
             Ok(SqlStatement::Query(query)) => Ok(Ast::Query(query)),
             Ok(SqlStatement::CreateTable(create)) => {
-                let columns = Box::new(self.columns_of(&create.name)?);
+                let mut columns = Box::new(self.columns_of(&create.name)?);
+                columns.append_only = self.append_only();
                 Ok(Ast::CreateTable { create: Box::new(create), columns })
             }
             Ok(statement) => Ok(Ast::Sql(Box::new(statement))),

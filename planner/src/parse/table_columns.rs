@@ -21,6 +21,8 @@ pub(crate) struct TableColumns {
     pub(crate) computed: Vec<ComputedAst>,
     pub(crate) metadata: Vec<MetadataAst>,
     pub(crate) watermark: Option<WatermarkAst>,
+    /// APPEND ONLY stands behind them.
+    pub(crate) append_only: bool,
 }
 
 /// `name AS expr`.

@@ -3,7 +3,7 @@
 use super::stub::{error, plan};
 use arrow::datatypes::DataType;
 use thalweg_planner::{
-    DescribeTarget, DropKind, ExplainFormat, Planner, ShowKind, Statement, TableName,
+    DescribeTarget, DropKind, ExplainFormat, JobName, Planner, ShowKind, Statement, TableName,
 };
 
 #[test]
@@ -19,9 +19,7 @@ fn explain_has_all_its_spellings() {
         ("EXPLAIN (SELECT 1)", (false, false, ExplainFormat::Text)),
     ];
     for (sql, wanted) in cases {
-        let Ok(Statement::Explain { options, statement }) = plan(sql) else {
-            panic!("{sql}")
-        };
+        let Ok(Statement::Explain { options, statement }) = plan(sql) else { panic!("{sql}") };
         assert_eq!((options.analyze, options.verbose, options.format), wanted, "{sql}");
         assert!(matches!(*statement, Statement::Query(_)));
     }
@@ -188,7 +186,8 @@ fn copies_take_both_forms() {
 
 #[test]
 fn drops_and_schemas() {
-    let Ok(Statement::Drop { kind, names, if_exists, .. }) = plan("DROP TABLE IF EXISTS a, s.b") else {
+    let Ok(Statement::Drop { kind, names, if_exists, .. }) = plan("DROP TABLE IF EXISTS a, s.b")
+    else {
         panic!()
     };
     assert_eq!((kind, if_exists), (DropKind::Table, true));
@@ -196,6 +195,61 @@ fn drops_and_schemas() {
     assert!(
         matches!(plan("CREATE SCHEMA IF NOT EXISTS s"), Ok(Statement::CreateSchema { name, if_not_exists: true }) if name == "s")
     );
+}
+
+#[test]
+fn materialized_views_carry_their_query() {
+    let sql = "CREATE OR REPLACE MATERIALIZED VIEW v (a, b) AS SELECT id, v + 1 FROM t ORDER BY id";
+    let Ok(Statement::CreateMaterializedView(create)) = plan(sql) else { panic!() };
+    assert_eq!((create.or_replace, create.if_not_exists), (true, false));
+    assert_eq!(create.sql, "SELECT id, v + 1 FROM t ORDER BY id");
+    assert_eq!(create.query.names, ["a", "b"]);
+    let text = create.query.plan.display_indent().to_string();
+    assert!(!text.contains("Sort"), "a view has no order: {text}");
+    let first = "CREATE MATERIALIZED VIEW v AS SELECT id FROM t ORDER BY id LIMIT 1";
+    let Ok(Statement::CreateMaterializedView(create)) = plan(first) else { panic!() };
+    assert!(create.query.plan.display_indent().to_string().contains("Sort"));
+    assert!(error("CREATE MATERIALIZED VIEW v AS SELECT 1 AS a, 2 AS a").contains("appears twice"));
+    let Ok(Statement::Drop { kind, cascade, .. }) = plan("DROP MATERIALIZED VIEW v CASCADE") else {
+        panic!()
+    };
+    assert_eq!((kind, cascade), (DropKind::MaterializedView, true));
+    let Ok(Statement::CreateTable(create)) = plan("CREATE TABLE n (a INT) APPEND ONLY") else {
+        panic!()
+    };
+    assert!(create.append_only);
+}
+
+#[test]
+fn jobs_are_listed_described_and_stopped() {
+    assert!(matches!(plan("FLUSH"), Ok(Statement::Flush)));
+    assert!(matches!(plan("SHOW JOBS"), Ok(Statement::Show(ShowKind::Jobs))));
+    let job = plan("DESCRIBE JOB 3");
+    assert!(matches!(job, Ok(Statement::Describe(DescribeTarget::Job(3)))), "{job:?}");
+    for (sql, wanted) in [
+        ("STOP JOB 3", JobName::Number(3)),
+        ("stop job Insert_Into_T", JobName::Name("insert_into_t".to_string())),
+        ("STOP JOB \"My View\"", JobName::Name("My View".to_string())),
+    ] {
+        assert!(matches!(plan(sql), Ok(Statement::StopJob(job)) if job == wanted), "{sql}");
+    }
+    assert!(error("STOP JOB").contains("the number or name of a job"));
+}
+
+#[test]
+fn statement_sets_hold_inserts() {
+    let set = "EXECUTE STATEMENT SET BEGIN INSERT INTO t SELECT * FROM t; \
+               INSERT INTO t SELECT * FROM t; END";
+    let Ok(Statement::StatementSet(inserts)) = plan(set) else { panic!() };
+    assert_eq!(inserts.len(), 2);
+    for (wrong, wanted) in [
+        ("EXECUTE STATEMENT SET BEGIN END", "at least one INSERT"),
+        ("EXECUTE STATEMENT SET BEGIN SELECT 1; END", "anything but INSERT"),
+        ("EXECUTE STATEMENT SET BEGIN INSERT INTO t SELECT * FROM t;", "expected END"),
+        ("EXECUTE STATEMENT SET INSERT INTO t SELECT * FROM t; END", "expected BEGIN"),
+    ] {
+        assert!(error(wrong).contains(wanted), "{wrong}: {}", error(wrong));
+    }
 }
 
 #[test]

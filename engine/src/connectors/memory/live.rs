@@ -17,15 +17,17 @@ pub(crate) struct LiveTable {
     subscription: Arc<Subscription>,
     statistics: TableStatistics,
     constraints: Option<Constraints>,
+    withdraws: bool,
 }
 
 impl LiveTable {
-    /// The table behind a subscription; what is known of it is what is known of `table`.
-    pub(crate) fn new(subscription: Arc<Subscription>, table: &dyn Table) -> Self {
+    /// The table behind a subscription; what is known of it is what is known of `table`, and whether its rows may go.
+    pub(crate) fn new(subscription: Arc<Subscription>, table: &dyn Table, withdraws: bool) -> Self {
         LiveTable {
             subscription,
             statistics: table.statistics(),
             constraints: table.constraints().cloned(),
+            withdraws,
         }
     }
 }
@@ -52,7 +54,7 @@ impl Table for LiveTable {
     }
 
     fn withdraws(&self) -> bool {
-        true
+        self.withdraws
     }
 
     fn constraints(&self) -> Option<&Constraints> {

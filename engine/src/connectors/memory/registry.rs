@@ -8,7 +8,6 @@ use arrow::array::RecordBatch;
 use parking_lot::Mutex;
 use thalweg_runtime::{Error, Result};
 
-use super::changes::Subscription;
 use super::table::Rows;
 use super::view_rows::ViewRows;
 
@@ -74,14 +73,6 @@ impl Living {
         match self {
             Living::Table(rows) => rows.batches(),
             Living::View(rows) => rows.batches(),
-        }
-    }
-
-    /// The rows as they are now and every change from now on.
-    pub(super) fn subscribe(&self) -> Arc<Subscription> {
-        match self {
-            Living::Table(rows) => rows.subscribe(),
-            Living::View(rows) => rows.subscribe(),
         }
     }
 }

@@ -51,6 +51,7 @@ impl Drop for Rows {
 pub struct MemoryTable {
     rows: Arc<Rows>,
     constraints: Option<Constraints>,
+    append_only: bool,
 }
 
 impl MemoryTable {
@@ -65,7 +66,7 @@ impl MemoryTable {
             keys: Mutex::default(),
         });
         registry::add_table(&rows);
-        MemoryTable { rows, constraints: None }
+        MemoryTable { rows, constraints: None, append_only: false }
     }
 
     /// The table with declared keys, which its rows must not break, now and later. The table is called `name` in
@@ -90,6 +91,16 @@ impl MemoryTable {
         *self.rows.charge.lock() = Some(memory.reserve(format!("table {name}")));
         self.rows.settle();
         self
+    }
+
+    /// The table whose rows never go or change, if that is so. It is for those who change tables to obey.
+    pub(crate) fn append_only(self, append_only: bool) -> Self {
+        MemoryTable { append_only, ..self }
+    }
+
+    /// Whether rows never go or change.
+    pub(crate) fn is_append_only(&self) -> bool {
+        self.append_only
     }
 
     /// What the sink "memory" needs to append to this table.
