@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 use std::task::Waker;
 
 use super::flusher::Flusher;
+use super::scheduler::begin_deferred;
 use crate::element::StreamElement;
 use crate::error::{Error, Result};
 use crate::exchange::gate::{GateEvent, InputGate};
@@ -176,6 +177,7 @@ impl Task {
                 return Ok(if pending { Progress::Waiting(Waiting::Output) } else { progress });
             }
             self.job.steps.fetch_add(1, Ordering::Relaxed);
+            begin_deferred();
         }
         Ok(Progress::Yield)
     }
