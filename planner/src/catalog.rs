@@ -104,6 +104,16 @@ pub trait Catalog: Send + Sync {
         None
     }
 
+    /// The positions of the columns of a source's primary key, if it declares one, whether or not rows are held to it.
+    fn primary_key(&self, _source: &dyn TableSource) -> Vec<usize> {
+        Vec::new()
+    }
+
+    /// Whether a source's rows have no end.
+    fn is_unbounded(&self, _source: &dyn TableSource) -> bool {
+        false
+    }
+
     /// The names of all table functions, for suggestions.
     fn table_function_names(&self) -> Vec<String> {
         Vec::new()

@@ -6,6 +6,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use datafusion_common::Constraint;
 use datafusion_expr::{Expr, TableSource};
 use parking_lot::Mutex;
 use thalweg_planner::{Catalog, ErrorKind, PlannerError, TableName, ViewDefinition};
@@ -113,6 +114,20 @@ impl Catalog for StatementCatalog<'_> {
 
     fn event_time(&self, source: &dyn TableSource) -> Option<usize> {
         Some(EngineTable::of(source)?.table.event_time()?.column)
+    }
+
+    fn primary_key(&self, source: &dyn TableSource) -> Vec<usize> {
+        let table = EngineTable::of(source).and_then(|engine| engine.table.constraints());
+        let mut keys = table.into_iter().flat_map(|keys| keys.iter());
+        let primary = keys.find_map(|key| match key {
+            Constraint::PrimaryKey(columns) => Some(columns.clone()),
+            Constraint::Unique(_) => None,
+        });
+        primary.unwrap_or_default()
+    }
+
+    fn is_unbounded(&self, source: &dyn TableSource) -> bool {
+        EngineTable::of(source).is_some_and(|engine| engine.table.is_unbounded())
     }
 
     fn table_function_names(&self) -> Vec<String> {

@@ -12,6 +12,7 @@ use datafusion_sql::sqlparser::ast::{
     WildcardAdditionalOptions, visit_expressions,
 };
 
+use super::date_parts::rewrite_date_part;
 use super::interval_literals::rewrite_interval;
 use super::names::{normalized, span_of_name};
 use super::operators::{minus_before_power, rewrite_operator};
@@ -116,6 +117,7 @@ impl VisitorMut for Desugar<'_> {
         rewrite_interval(expr);
         rewrite_operator(expr);
         rewrite_pattern(expr);
+        rewrite_date_part(expr);
         remainder(expr);
         named_fields(expr);
         array(expr);

@@ -3,9 +3,11 @@
 //! First the tree is checked and rewritten (`refuse`, `desugar`, `cte`), so that nothing the library below would drop in
 //! silence reaches it; then `SqlToRel` binds it through `provider`.
 
+mod asof;
 mod columns;
 mod computed;
 mod cte;
+mod date_parts;
 mod definitions;
 mod desugar;
 mod interval_literals;
@@ -33,10 +35,12 @@ mod sort_names;
 mod sources;
 mod sql_function;
 mod statements;
+mod temporal;
 mod text_casts;
 mod translate;
 mod types;
 mod using;
+mod written_case;
 
 pub use desugar::Parameter;
 pub use outputs::distinct_names;

@@ -27,8 +27,10 @@ use super::relation::{Relations, rename, stem};
 use super::sharing::SharedRegistry;
 use super::sort_names::hide_outputs;
 use super::sources::{ViewSource, WorkTableSource};
+use super::temporal::{Declarations, Declared};
 use super::translate::{carry, translate};
 use super::types::Types;
+use super::written_case::with_written_case;
 use crate::catalog::{Catalog, TableName, ViewDefinition};
 use crate::error::PlannerError;
 use crate::parse::{Ast, parse_script};
@@ -55,6 +57,7 @@ pub(super) struct Binder<'a> {
     pub(super) rewriter: Arc<Rewriter>,
     relations: Vec<Arc<dyn RelationPlanner>>,
     event_times: Arc<EventTimes>,
+    declarations: Arc<Declarations>,
     types: Arc<dyn TypePlanner>,
     view_depth: Cell<usize>,
     /// What was looked up: what a statement reads twice is one source, by which equal parts of plans are found.
@@ -70,9 +73,11 @@ impl<'a> Binder<'a> {
             now,
         ));
         let event_times: Arc<EventTimes> = Arc::default();
+        let declarations: Arc<Declarations> = Arc::default();
         let relations: Vec<Arc<dyn RelationPlanner>> = vec![Arc::new(Relations {
             registry: SharedRegistry::new(Arc::clone(&rewriter)),
             event_times: Arc::clone(&event_times),
+            declarations: Arc::clone(&declarations),
         })];
         let time_zone = planner.options.time_zone.as_deref().unwrap_or("UTC").into();
         Binder {
@@ -82,6 +87,7 @@ impl<'a> Binder<'a> {
             rewriter,
             relations,
             event_times,
+            declarations,
             view_depth: Cell::new(0),
             sources: RefCell::default(),
         }
@@ -117,12 +123,13 @@ impl<'a> Binder<'a> {
         result
     }
 
-    /// The plan, where names of merged columns are not ambiguous.
+    /// The plan, where names of merged columns are not ambiguous, and names are found in the letters they are written in.
     fn bind_merged(&self, mut statement: SqlStatement) -> Result<LogicalPlan> {
         let mut result = self.sql().sql_statement_to_plan(statement.clone());
         // Each attempt leaves fewer unqualified names.
         while let Err(error) = &result
             && let Some(merged) = with_merged_name(&statement, error)
+                .or_else(|| with_written_case(&statement, error))
         {
             result = self.sql().sql_statement_to_plan(merged.clone());
             statement = merged;
@@ -146,6 +153,11 @@ impl<'a> Binder<'a> {
         if let Some(source) = self.catalog.table(name)? {
             let event_time = self.catalog.event_time(source.as_ref());
             self.event_times.add(&source, event_time.into_iter().collect());
+            let declared = Declared {
+                primary_key: self.catalog.primary_key(source.as_ref()),
+                unbounded: self.catalog.is_unbounded(source.as_ref()),
+            };
+            self.declarations.add(&source, declared);
             return Ok(source);
         }
         if name.schema.is_none() && looks_like_path(&name.table) {

@@ -11,11 +11,13 @@ use datafusion_expr::planner::{
 use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion_sql::sqlparser::ast::{Ident, Query, TableAlias, TableFactor};
 
+use super::asof::{is_asof, plan_asof};
 use super::names::{as_path, span_of_name};
 use super::provider::path_reference;
 use super::set_operations::{Operation, is_operation};
 use super::sharing::{SharedRegistry, Sharing};
 use super::sources::SharedSource;
+use super::temporal::{Declarations, is_temporal, plan_temporal};
 use super::translate::{carry, translate};
 use crate::windows::{EventTimes, WindowFunction};
 
@@ -55,6 +57,7 @@ fn marked(alias: &TableAlias) -> Option<(&str, Sharing)> {
 pub(super) struct Relations {
     pub(super) registry: SharedRegistry,
     pub(super) event_times: Arc<EventTimes>,
+    pub(super) declarations: Arc<Declarations>,
 }
 
 impl RelationPlanner for Relations {
@@ -81,6 +84,19 @@ impl RelationPlanner for Relations {
             {
                 let plan = function.plan(name, args, &self.event_times, context)?;
                 Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, alias.clone()))))
+            }
+            TableFactor::NestedJoin { table_with_joins, alias: Some(alias) }
+                if is_asof(&alias) =>
+            {
+                let plan = plan_asof(*table_with_joins, context)?;
+                Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, None))))
+            }
+            TableFactor::NestedJoin { table_with_joins, alias: Some(alias) }
+                if is_temporal(&alias) =>
+            {
+                let (declared, times) = (&self.declarations, &self.event_times);
+                let plan = plan_temporal(*table_with_joins, declared, times, context)?;
+                Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, None))))
             }
             TableFactor::Derived { subquery, alias: Some(alias), .. } if is_operation(&alias) => {
                 let Some(operation) = Operation::of(*subquery) else {

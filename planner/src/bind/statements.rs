@@ -11,6 +11,7 @@ use datafusion_sql::sqlparser::ast::{
     VisitMut,
 };
 
+use super::asof::mark_asof;
 use super::computed::{name_stored, stored_schema, without_computed};
 use super::cte::{resolve_ctes, select_all_from};
 use super::desugar::{Parameter, desugar};
@@ -26,6 +27,7 @@ use super::row_in::compare_rows;
 use super::set_operations::mark_operations;
 use super::sources::ViewSource;
 use super::sql_function::expand;
+use super::temporal::mark_temporal;
 use super::text_casts::rewrite_values;
 use super::translate::translate;
 use super::using::resolve_using;
@@ -84,9 +86,11 @@ impl Binder<'_> {
         refuse(&tree)?;
         desugar(&mut tree, parameters)?;
         compare_rows(&mut tree);
+        mark_temporal(&mut tree);
         resolve_using(&mut tree)?;
         group_by_windows(&mut tree)?;
         resolve_ctes(&mut tree, self.planner.options.share_ctes)?;
+        mark_asof(&mut tree);
         mark_operations(&mut tree);
         Ok(tree)
     }

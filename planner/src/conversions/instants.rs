@@ -132,7 +132,8 @@ pub(super) fn in_zone(zones: &ArrayRef, times: &ArrayRef) -> Result<ArrayRef> {
     Ok(if zoned { Arc::new(moved) } else { Arc::new(moved.with_timezone(UTC)) })
 }
 
-fn zone(name: &str) -> Result<Tz> {
+/// The zone of this name.
+pub(super) fn zone(name: &str) -> Result<Tz> {
     let name = if name.eq_ignore_ascii_case("z") { UTC } else { name };
     match name.parse() {
         Ok(zone) => Ok(zone),
@@ -163,7 +164,7 @@ fn offset_us(offset: &impl Offset) -> i64 {
 }
 
 /// The local time of a point in time, in microseconds.
-fn local(micros: i64, zone: &Tz) -> Option<i64> {
+pub(super) fn local(micros: i64, zone: &Tz) -> Option<i64> {
     let utc = DateTime::from_timestamp_micros(micros)?.naive_utc();
     micros.checked_add(offset_us(&zone.offset_from_utc_datetime(&utc)))
 }

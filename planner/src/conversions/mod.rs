@@ -7,12 +7,15 @@
 mod ages;
 mod calendar;
 mod counts;
+mod date_format;
 mod instants;
 mod intervals;
 mod md5;
 mod nested;
 mod numbers;
+mod processing_time;
 mod sha;
+mod text_parts;
 mod texts;
 
 use std::sync::Arc;
@@ -24,6 +27,7 @@ use datafusion_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
+pub(crate) use processing_time::PROCTIME;
 pub use instants::zoned_text;
 pub(crate) use intervals::IntervalPlanner;
 pub use texts::limit_results;
@@ -136,6 +140,9 @@ pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
     let mut all = calendar::functions();
     all.extend(ages::functions());
     all.extend(counts::functions());
+    all.extend(date_format::functions());
+    all.extend(processing_time::functions());
+    all.extend(text_parts::functions());
     all.extend(texts::functions());
     all.extend(sha::functions());
     all.extend(Conversion::ALL.into_iter().map(Conversion::function));

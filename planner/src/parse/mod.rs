@@ -4,6 +4,7 @@
 //! (EXPLAIN, COPY, SET, SHOW, DESCRIBE, CREATE EXTERNAL TABLE, FLUSH, STOP JOB, EXECUTE STATEMENT SET); all others are read by `sqlparser`. Nothing here
 //! knows a table or a function.
 
+mod asof;
 mod copy;
 mod depth;
 mod dialect;
@@ -34,6 +35,7 @@ pub use hints::Hint;
 pub(crate) use hints::OPTIONS;
 
 pub(crate) use copy::{CopyAst, CopySource};
+pub(crate) use asof::USING as ASOF_USING;
 pub(crate) use external::ExternalTableAst;
 pub(crate) use position::{span_of, text_after};
 pub(crate) use script::{parse_script, tokens_of};

@@ -15,7 +15,7 @@ use super::materialized::Materialized;
 use super::position::{LineIndex, span_of, split_place};
 use super::table_columns::TakenColumns;
 use super::{
-    Ast, DescribeAst, ParsedStatement, depth, hints, keywords, operators, window_functions,
+    Ast, DescribeAst, ParsedStatement, asof, depth, hints, keywords, operators, window_functions,
 };
 use crate::error::{PlannerError, Result, Span};
 use crate::statement::{ExplainFormat, ExplainOptions};
@@ -91,6 +91,7 @@ impl<'a> Script<'a> {
         operators::join(&mut stripped);
         window_functions::rewrite(&mut stripped);
         let materialized = Materialized::take_from(&mut stripped);
+        asof::rewrite(&mut stripped);
         let taken_columns = TakenColumns::take_from(&mut stripped);
         let parser = Self::parser_of(stripped);
         Script { text, index, tokens, materialized, taken_columns, parser }

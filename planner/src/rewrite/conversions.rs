@@ -114,7 +114,7 @@ fn convert(expr: Expr, schema: &DFSchema, zone: &Arc<str>) -> Transformed<Expr> 
 }
 
 /// Functions whose result depends on the local time of a point in time.
-const LOCAL_FUNCTIONS: [&str; 3] = ["date_part", "date_trunc", "to_char"];
+const LOCAL_FUNCTIONS: [&str; 4] = ["date_format", "date_part", "date_trunc", "to_char"];
 
 /// The call over points in time of the session's zone; its type stays.
 fn in_zone(call: ScalarFunction, schema: &DFSchema, zone: &Arc<str>) -> Transformed<Expr> {
