@@ -6,7 +6,7 @@ use std::time::Duration;
 use thalweg_sql_tests::golden::{InProcess, Outcome, Suite, check};
 
 /// What the queries that call functions of their own mean by them.
-const FUNCTIONS: &str = "CREATE FUNCTION double_negative(x) AS -2 * x;\n";
+const FUNCTIONS: &str = "CREATE MACRO double_negative(x) AS -2 * x;\n";
 
 /// Queries whose functions, or whose approximations, are not ours.
 const SKIPPED: [&str; 2] = ["udaf", "every_aggregate"];

@@ -18,7 +18,7 @@ use super::frame::Frame;
 use super::jobs::{JobKind, Run, Started};
 use super::plan::{PlanUse, physical_plan};
 use super::statement::{StatementContext, statement_text};
-use super::write::{memory_table, of_columns};
+use super::write::{memory_table, of_columns, tell_key};
 use crate::catalog::{EngineTable, Table, TableSink};
 use crate::connectors::RowCounter;
 use crate::connectors::memory::CONNECTOR as MEMORY_SINK;
@@ -143,6 +143,7 @@ fn prepare(cx: &StatementContext<'_>, insert: &Insert) -> Result<Prepared> {
         options.insert("run".to_string(), cx.session.inner.executor.random_u64().into());
     }
     let plan = physical_plan(input, &cx.settings, PlanUse::of_sink(&sink))?;
+    tell_key(&mut sink, &plan);
     Ok(Prepared { plan, sink, counter, target })
 }
 

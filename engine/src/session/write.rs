@@ -10,6 +10,7 @@ use arrow::array::{Array, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use datafusion_common::Constraints;
 use datafusion_expr::TableSource;
+use thalweg_optimizer::PhysicalPlan;
 use thalweg_planner::{Copy, CreateExternalTable, CreateTable, Insert, QueryPlan, distinct_names};
 use thalweg_runtime::operators::sink::SinkSpec;
 
@@ -176,6 +177,15 @@ pub(super) fn of_columns(mut sink: TableSink, table: &dyn Table, input: &QueryPl
     sink
 }
 
+/// Tells a sink that takes changes which columns tell the rows of the query apart, if any do.
+pub(super) fn tell_key(sink: &mut TableSink, plan: &PhysicalPlan) {
+    if let (Some(options), Some(key)) = (sink.spec.options.as_object_mut(), &plan.key)
+        && sink.takes_changes
+    {
+        options.insert("result_key".to_string(), key.clone().into());
+    }
+}
+
 /// Runs a query into the sink of a table.
 async fn insert_into_sink(
     cx: &StatementContext<'_>,
@@ -189,6 +199,7 @@ async fn insert_into_sink(
         options.insert("run".to_string(), executor.random_u64().into());
     }
     let plan = physical_plan(input, &cx.settings, PlanUse::of_sink(&sink))?;
+    tell_key(&mut sink, &plan);
     let job = executor.run(&plan, sink.spec, sink.parallel, &cx.settings, &cx.token).await?;
     *cx.last_job.lock() = Some(job);
     Ok(Frame::written(counter.rows()))

@@ -19,6 +19,7 @@ mod rules;
 mod scan_names;
 mod shared;
 mod shield;
+mod struct_parts;
 mod subquery_values;
 mod typed;
 mod unions;

@@ -42,7 +42,7 @@ use super::join_keys::{self, JoinKeys};
 use super::scan_names::ScanNames;
 use super::shared::SharedPlans;
 use super::unnesting::Unnesting;
-use super::{outer_aggregates, overflow, subquery_values};
+use super::{outer_aggregates, overflow, struct_parts, subquery_values};
 use crate::functions::Functions;
 
 /// Analyses and optimises the plans of one statement; all see the same clock and the same generated names.
@@ -98,6 +98,7 @@ impl Rewriter {
     pub(crate) fn optimize(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
         overflow::check(&plan)?;
         let plan = subquery_values::rewrite(plan, &self.config)?;
+        let plan = struct_parts::take_apart(plan)?;
         join_keys::null_safe(self.optimizer.optimize(plan, &self.config, |_, _| {})?)
     }
 }

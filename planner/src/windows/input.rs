@@ -62,8 +62,8 @@ impl Input {
             None => Expr::Column(event_times.the_one_of(&plan).map_err(|wrong| {
                 let name = arguments.function.name();
                 let error = PlannerError::invalid(format!("{name} has no time: {wrong}"));
-                let usage = arguments.function.grouped_usage().replace(['[', ']'], "");
-                let hint = format!("write {usage}, or declare WATERMARK FOR time in CREATE TABLE");
+                let hint =
+                    format!("write {name}(time, …), or declare WATERMARK FOR time in CREATE TABLE");
                 carry(error.with_hint(hint).with_span(arguments.span))
             })?),
         };

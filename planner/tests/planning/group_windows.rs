@@ -168,3 +168,21 @@ fn what_has_no_window_is_refused() {
         "SESSION has more arguments than it takes",
     );
 }
+
+#[test]
+fn windows_are_taken_apart_where_they_are_keys() {
+    let windows =
+        "SELECT TUMBLE(INTERVAL '1' HOUR) AS w, driver, count(*) AS n FROM cars GROUP BY 1, 2";
+    for sql in [
+        format!("SELECT max(n) FROM ({windows}) GROUP BY w"),
+        format!("SELECT a.n FROM ({windows}) a JOIN ({windows}) b ON a.w = b.w"),
+        format!("SELECT n FROM ({windows}) WHERE w.start > '2024-01-01'"),
+        format!("SELECT rank() OVER (PARTITION BY w ORDER BY n) FROM ({windows})"),
+    ] {
+        let plan = text(&sql);
+        assert!(!plan.contains("named_struct"), "{sql}\n{plan}");
+    }
+    // The struct of the side that may have no row may be NULL, unlike its parts.
+    let outer = format!("SELECT b.w FROM ({windows}) a LEFT JOIN ({windows}) b ON a.w = b.w");
+    holds(&outer, &["named_struct", "Left Join"]);
+}

@@ -8,12 +8,12 @@ use thalweg_runtime::{Error, Result};
 use crate::connectors::single_file::Objects;
 
 /// Writes one line a change: without kinds all rows are added. A row that is taken away and the next one, of the same
-/// key, that is added are one update.
+/// key, that is added are one update; without a key there are none.
 pub fn write_changes(
     batch: &RecordBatch,
     kinds: Option<&[RowKind]>,
     objects: &Objects,
-    key: &[usize],
+    key: Option<&[usize]>,
     out: &mut Vec<u8>,
 ) -> Result<()> {
     let kind = |row: usize| kinds.map_or(RowKind::Insert, |kinds| kinds[row]);
@@ -26,8 +26,9 @@ pub fn write_changes(
             RowKind::Delete
                 if next < rows
                     && kind(next) == RowKind::Insert
-                    && !same_key.is_empty()
-                    && same_key.iter().all(|compare| compare(row, next).is_eq()) =>
+                    && same_key
+                        .as_ref()
+                        .is_some_and(|key| key.iter().all(|c| c(row, next).is_eq())) =>
             {
                 write_change(objects, Some(row), Some(next), "u", out);
                 row += 1;
@@ -44,19 +45,20 @@ pub fn write_changes(
     Ok(())
 }
 
-/// What compares the keys of rows; nothing where no row is taken away.
+/// What compares the keys of rows; `None` where no update can be.
 fn comparators(
     batch: &RecordBatch,
     kinds: Option<&[RowKind]>,
-    key: &[usize],
-) -> Result<Vec<DynComparator>> {
+    key: Option<&[usize]>,
+) -> Result<Option<Vec<DynComparator>>> {
+    let Some(key) = key else { return Ok(None) };
     if !kinds.is_some_and(|kinds| kinds.contains(&RowKind::Delete)) {
-        return Ok(Vec::new());
+        return Ok(None);
     }
     let columns = key.iter().map(|&at| batch.column(at));
     let comparators =
         columns.map(|c| make_comparator(c.as_ref(), c.as_ref(), SortOptions::default()));
-    Ok(comparators.collect::<std::result::Result<_, _>>()?)
+    Ok(Some(comparators.collect::<std::result::Result<_, _>>()?))
 }
 
 fn write_change(

@@ -38,7 +38,7 @@ impl SinkConnector for SingleFileSink {
         Ok(Box::new(SingleFileWriter {
             format: spec.format,
             schema: Arc::new(spec.schema),
-            key: spec.key,
+            key: spec.key.or(spec.result_key),
             counter: RowCounter::by_options(options),
             rows: 0,
             text: Vec::new(),
@@ -50,7 +50,8 @@ impl SinkConnector for SingleFileSink {
 struct SingleFileWriter {
     format: RowFormat,
     schema: SchemaRef,
-    key: Vec<usize>,
+    /// Columns that tell rows apart, by position.
+    key: Option<Vec<usize>>,
     counter: RowCounter,
     rows: u64,
     /// What is written and not handed on.
@@ -63,7 +64,7 @@ impl SingleFileWriter {
         let objects = Objects::new(batch, self.format)?;
         match self.format {
             RowFormat::DebeziumJson => {
-                write_changes(batch, kinds, &objects, &self.key, &mut self.text)
+                write_changes(batch, kinds, &objects, self.key.as_deref(), &mut self.text)
             }
             RowFormat::Json => {
                 if kinds.is_some_and(|kinds| kinds.iter().any(|kind| *kind != RowKind::Insert)) {

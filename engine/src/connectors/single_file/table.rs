@@ -63,8 +63,11 @@ pub struct WriteSpec {
     pub format: RowFormat,
     /// The columns; none are those of the query.
     pub schema: Schema,
-    /// Columns that tell the rows apart, by position; empty if none are declared.
-    pub key: Vec<usize>,
+    /// Columns that tell the rows apart, by position, if a key is declared.
+    pub key: Option<Vec<usize>>,
+    /// Columns that tell the rows of the query apart.
+    #[serde(default)]
+    pub result_key: Option<Vec<usize>>,
 }
 
 /// The table of a definition. Blocks: looks at the file.
@@ -153,11 +156,10 @@ struct SingleFileTable {
 
 impl SingleFileTable {
     /// The columns of the first declared key.
-    fn key(&self) -> Vec<usize> {
-        let key = self.constraints.iter().next().map(|key| match key {
+    fn key(&self) -> Option<Vec<usize>> {
+        self.constraints.iter().next().map(|key| match key {
             Constraint::PrimaryKey(columns) | Constraint::Unique(columns) => columns.clone(),
-        });
-        key.unwrap_or_default()
+        })
     }
 }
 
@@ -218,6 +220,7 @@ impl Table for SingleFileTable {
             format: self.format,
             schema: self.schema.as_ref().clone(),
             key: self.key(),
+            result_key: None,
         };
         let options =
             serde_json::to_value(spec).expect("plain data without maps can be written as JSON");
