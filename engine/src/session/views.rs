@@ -7,7 +7,7 @@ use std::any::Any;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use datafusion_common::tree_node::Transformed;
+use datafusion_common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion_expr::{LogicalPlan, TableSource};
 use futures::future::{Either, select};
 use thalweg_planner::{CreateMaterializedView, DropKind, QueryPlan, TableName};
@@ -82,6 +82,9 @@ fn start(
     settings.reset("execution.runtime_mode")?;
     let mut live = Live::default();
     let query = live.follow(query)?;
+    if live.withdraws {
+        refuse_volatile(&query)?;
+    }
     let plan = physical_plan(&query, &settings, PlanUse::VIEW)?;
     let shown = name.to_string();
     let view = ViewTable::new(result_schema(&query), executor.memory(), &shown)?;
@@ -123,6 +126,8 @@ struct Live {
     subscriptions: Vec<Arc<Subscription>>,
     /// Whether the query reads another table that has no end.
     endless: bool,
+    /// Whether rows may go that were read.
+    withdraws: bool,
 }
 
 impl Live {
@@ -176,6 +181,7 @@ impl Live {
                 (None, Some(view)) => (view.id(), true, &|| view.subscribe()),
                 (None, None) => return None,
             };
+        self.withdraws |= withdraws;
         let subscriptions = &mut self.subscriptions;
         let live = self.tables.entry(id).or_insert_with(|| {
             let subscription = subscribe();
@@ -183,6 +189,29 @@ impl Live {
             Arc::new(LiveTable::new(subscription, table.as_ref(), withdraws))
         });
         Some(live.clone())
+    }
+}
+
+/// A row that goes must have the values with which it came.
+fn refuse_volatile(query: &QueryPlan) -> Result<()> {
+    let mut volatile = false;
+    for plan in std::iter::once(&query.plan).chain(query.shared.iter().map(|s| &s.plan)) {
+        let looked = plan.apply_with_subqueries(|node| {
+            node.apply_expressions(|expr| {
+                volatile |= expr.is_volatile();
+                Ok(TreeNodeRecursion::Continue)
+            })
+        });
+        looked.map_err(thalweg_runtime::Error::from)?;
+    }
+    match volatile {
+        false => Ok(()),
+        true => {
+            let what = "a volatile function in a view over a table whose rows may go";
+            let report = Report::new(format!("{what} is not supported"));
+            let hint = "A table that is created APPEND ONLY keeps its rows.".to_string();
+            Err(Error::Unsupported(Box::new(report.with_hint(hint))))
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
+use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
 use datafusion_sql::sqlparser::ast::{
     self, CreateTableOptions, HiveDistributionStyle, SqlOption, Value,
@@ -239,6 +240,7 @@ impl Context<'_> {
         }
         let binder = self.binder();
         let plan = binder.bind(binder.prepare(without_order(&create.query), &[])?)?;
+        refuse_current_time(&plan).map_err(|e| e.with_span(span))?;
         let columns: Vec<String> = create.columns.iter().map(|c| normalized(&c.name)).collect();
         let name = table_name(&create.name)?;
         let shown = if columns.is_empty() { names(&create.query, plan.schema()) } else { columns };
@@ -252,6 +254,35 @@ impl Context<'_> {
             or_replace: create.or_replace,
             if_not_exists: create.if_not_exists,
         }))
+    }
+}
+
+/// Functions whose value changes as time goes by.
+const CURRENT_TIME: [&str; 3] = ["current_date", "current_time", "now"];
+
+/// A view follows the changes of tables; nobody tells it that time has passed.
+fn refuse_current_time(plan: &LogicalPlan) -> Result<()> {
+    let mut found = None;
+    let looked = plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            expr.apply(|part| {
+                if let Expr::ScalarFunction(call) = part
+                    && CURRENT_TIME.contains(&call.name())
+                {
+                    found = Some(call.name().to_string());
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    });
+    ours(looked)?;
+    match found {
+        None => Ok(()),
+        Some(name) => Err(PlannerError::not_supported(format!("{name}() in a materialized view"))
+            .with_hint(
+                "the view would have to change as time goes by; compare when it is read"
+                    .to_string(),
+            )),
     }
 }
 
