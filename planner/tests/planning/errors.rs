@@ -216,7 +216,7 @@ fn hints_that_would_do_nothing_are_refused() {
         "SELECT /*+ LEADING(t u) */ t.id FROM t",
         "the hint LEADING is not supported",
         "/*+ LEADING(t u) */",
-        Some("the hints that work are BROADCAST, SHUFFLE_HASH, SHUFFLE_MERGE, NEST_LOOP"),
+        Some("the hints that work are BROADCAST, SHUFFLE_HASH, SHUFFLE_MERGE, NEST_LOOP, OPTIONS"),
     );
     assert_error(
         "SELECT /*+ BROADCAST */ id FROM t",
