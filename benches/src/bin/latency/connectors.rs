@@ -98,7 +98,7 @@ pub const BATCH_ROWS: u64 = 8192;
 
 impl Reader {
     /// The next lines, copied into buffers of their own, with the time they are due.
-    fn batch(&mut self, rows: u64, now_ns: u64) -> Result<Batch> {
+    fn batch(&mut self, rows: u64, now_ns: u64, arrived_us: i64) -> Result<Batch> {
         let pool = self.run.lines.len();
         let at = ((self.first as u64 + self.sent) % pool as u64) as usize;
         let bytes = self.run.lines.stretch(at, rows as usize).to_vec();
@@ -111,7 +111,9 @@ impl Reader {
         let offsets = OffsetBuffer::from_repeated_length(LINE_BYTES, rows);
         let texts = StringArray::try_new(offsets, Buffer::from_vec(bytes), None)?;
         self.sent += rows as u64;
-        Ok(Batch::new(vec![Arc::new(times), Arc::new(keys), Arc::new(texts)], rows))
+        let mut batch = Batch::new(vec![Arc::new(times), Arc::new(keys), Arc::new(texts)], rows);
+        batch.ingest_time_us = arrived_us;
+        Ok(batch)
     }
 
     fn end(&self) -> SourceOutput {
@@ -124,10 +126,10 @@ impl Reader {
 
 impl SourceReader for Reader {
     fn step(&mut self, cx: &mut OperatorContext<'_>) -> Result<SourceOutput> {
-        let now_ns = self.run.now_ns(cx);
+        let (now_ns, arrived_us) = (self.run.now_ns(cx), cx.job.env.now_us());
         if self.pace.is_unbounded() {
             return match now_ns < self.pace.length_ns {
-                true => self.batch(BATCH_ROWS, now_ns).map(SourceOutput::Batch),
+                true => self.batch(BATCH_ROWS, now_ns, arrived_us).map(SourceOutput::Batch),
                 false => Ok(self.end()),
             };
         }
@@ -144,7 +146,7 @@ impl SourceReader for Reader {
         if due <= BATCH_ROWS {
             self.next_look_ns = now_ns + TICK_NS;
         }
-        self.batch(due.min(BATCH_ROWS), now_ns).map(SourceOutput::Batch)
+        self.batch(due.min(BATCH_ROWS), now_ns, arrived_us).map(SourceOutput::Batch)
     }
 
     fn is_at_cut(&self) -> bool {

@@ -69,7 +69,8 @@ impl Lines {
         Self::of(POOL_BYTES_MIN.div_ceil(LINE_BYTES))
     }
 
-    fn of(lines: usize) -> Self {
+    /// The first lines of the pool.
+    pub fn of(lines: usize) -> Self {
         let mut bytes = Vec::with_capacity(lines * LINE_BYTES);
         let mut before = Vec::with_capacity(lines + 1);
         before.push(Tally::default());
@@ -77,7 +78,7 @@ impl Lines {
         for line in 0..lines as u64 {
             let start = bytes.len();
             append_line(line, &mut bytes);
-            if mixed(line) % MATCH_EVERY == 0 {
+            if mixed(line).is_multiple_of(MATCH_EVERY) {
                 let at = start + 20 + (mixed(line) >> 32) as usize % 70;
                 bytes[at..at + PATTERN.len()].copy_from_slice(PATTERN.as_bytes());
                 tally.take(&bytes[start..]);
@@ -111,7 +112,7 @@ impl Lines {
 fn append_line(line: u64, bytes: &mut Vec<u8>) {
     bytes.extend(format!("{line:016} ").bytes());
     let mut state = line;
-    while bytes.len() % LINE_BYTES != 0 {
+    while !bytes.len().is_multiple_of(LINE_BYTES) {
         state = mixed(state);
         let room = LINE_BYTES - bytes.len() % LINE_BYTES;
         let letters = (0..12.min(room)).map(|i| LETTERS[(state >> (5 * i)) as usize % 32]);
