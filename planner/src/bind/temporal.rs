@@ -24,7 +24,7 @@ use super::asof::{Condition, comparison, conjuncts, is_marked, kind_of, nearest,
 use super::translate::carry;
 use crate::conversions::PROCTIME;
 use crate::error::{PlannerError, Span};
-use crate::parse::span_of;
+use crate::parse::{ASOF_USING, span_of};
 use crate::windows::EventTimes;
 
 /// The alias of a nested join that is a temporal join; no user can mean it.
@@ -166,7 +166,7 @@ fn with_time(constraint: JoinConstraint, time: SqlExpr) -> JoinConstraint {
         JoinConstraint::On(condition) => SqlExpr::Nested(Box::new(condition)),
         JoinConstraint::Using(names) => {
             let columns = names.iter().filter_map(|name| name.0.last()?.as_ident().cloned());
-            call(crate::parse::ASOF_USING, columns.map(SqlExpr::Identifier).collect())
+            call(ASOF_USING, columns.map(SqlExpr::Identifier).collect())
         }
         JoinConstraint::Natural | JoinConstraint::None => return JoinConstraint::On(time),
     };
@@ -215,34 +215,7 @@ pub(super) fn plan_temporal(
     let JoinConstraint::On(condition) = constraint else {
         return datafusion_common::internal_err!("a temporal join has lost its time");
     };
-    let schema = left.schema().join(right.schema())?;
-    let (mut time, mut conditions) = (None, Vec::new());
-    let mut parts = Vec::new();
-    conjuncts(condition, &mut parts);
-    for part in parts {
-        match argument(&part, AS_OF) {
-            Some(args) => {
-                for arg in args {
-                    time = Some(context.sql_to_expr(arg, left.schema())?);
-                }
-            }
-            None => match argument(&part, crate::parse::ASOF_USING) {
-                Some(columns) => {
-                    for column in columns {
-                        let l = context.sql_to_expr(column.clone(), left.schema())?;
-                        conditions.push(l.eq(context.sql_to_expr(column, right.schema())?));
-                    }
-                }
-                None => {
-                    let expr = context.sql_to_expr(part, &schema)?;
-                    conditions.extend(split_conjunction_owned(expr));
-                }
-            },
-        }
-    }
-    let Some(time) = time else {
-        return datafusion_common::internal_err!("a temporal join has lost its time");
-    };
+    let (time, conditions) = time_and_conditions(condition, &left, &right, context)?;
     if is_processing_time(&time, &left) {
         return lookup(left, right, kind, conditions, declarations, span);
     }
@@ -250,6 +223,39 @@ pub(super) fn plan_temporal(
     sides.versions(time, conditions, declarations, event_times)
 }
 
+/// The time that a condition carries, and the conditions.
+fn time_and_conditions(
+    condition: SqlExpr,
+    left: &LogicalPlan,
+    right: &LogicalPlan,
+    context: &mut dyn RelationPlannerContext,
+) -> Result<(Expr, Vec<Expr>)> {
+    let schema = left.schema().join(right.schema())?;
+    let (mut time, mut conditions) = (None, Vec::new());
+    let mut parts = Vec::new();
+    conjuncts(condition, &mut parts);
+    for part in parts {
+        if let Some(args) = argument(&part, AS_OF) {
+            for arg in args {
+                time = Some(context.sql_to_expr(arg, left.schema())?);
+            }
+        } else if let Some(columns) = argument(&part, ASOF_USING) {
+            for column in columns {
+                let l = context.sql_to_expr(column.clone(), left.schema())?;
+                conditions.push(l.eq(context.sql_to_expr(column, right.schema())?));
+            }
+        } else {
+            let expr = context.sql_to_expr(part, &schema)?;
+            conditions.extend(split_conjunction_owned(expr));
+        }
+    }
+    match time {
+        Some(time) => Ok((time, conditions)),
+        None => datafusion_common::internal_err!("a temporal join has lost its time"),
+    }
+}
+
+/// The arguments of a call of one of the names that no user can mean.
 fn argument(expr: &SqlExpr, called: &str) -> Option<Vec<SqlExpr>> {
     let SqlExpr::Function(function) = expr else { return None };
     let [ObjectNamePart::Identifier(name)] = function.name.0.as_slice() else { return None };

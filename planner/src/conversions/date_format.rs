@@ -242,8 +242,13 @@ fn part(letter: char, times: usize, pattern: &str) -> Result<Part> {
         'y' | 'u' => 10,
         'M' | 'L' | 'E' => 4,
         'D' => 3,
-        'a' | 'Q' | 'q' => 2,
-        _ => 2,
+        'a' | 'Q' | 'q' | 'd' | 'H' | 'h' | 'K' | 'k' | 'm' | 's' => 2,
+        _ => {
+            return exec_err!(
+                "date_format: the letter \"{letter}\" means nothing in the pattern \"{pattern}\"; the letters are \
+                 y M d H m s S E a h k K D Q; put text between quotes, and write to_char for patterns with %"
+            );
+        }
     };
     if times > most {
         return exec_err!(
@@ -269,13 +274,7 @@ fn part(letter: char, times: usize, pattern: &str) -> Result<Part> {
         ('h', _) => number(Number::HalfDayHourFromOne),
         ('m', _) => number(Number::Minute),
         ('s', _) => number(Number::Second),
-        ('S', digits) => Part::Fraction(digits),
-        _ => {
-            return exec_err!(
-                "date_format: the letter \"{letter}\" means nothing in the pattern \"{pattern}\"; the letters are \
-                 y M d H m s S, E a h k K D Q; put text between quotes, and write to_char for patterns with %"
-            );
-        }
+        (_, digits) => Part::Fraction(digits),
     })
 }
 
