@@ -118,6 +118,11 @@ fn values_that_nobody_can_keep_up_to_date_are_refused() {
     let random = "CREATE MATERIALIZED VIEW v AS SELECT a, random() AS r FROM t";
     assert!(error(&session, random).contains("a volatile function"));
     ok(&session, &random.replace("FROM t", "FROM u"));
+    ok(&session, "INSERT INTO u VALUES (1); INSERT INTO t VALUES (1), (2)");
+    let single =
+        "CREATE MATERIALIZED VIEW w AS SELECT a, (SELECT u.a FROM u WHERE u.a = t.a) AS b FROM t";
+    ok(&session, single);
+    assert_eq!(rows(&session, "SELECT * FROM w"), ["1 1", "2 NULL"]);
 }
 
 #[test]

@@ -7,8 +7,8 @@ use std::any::Any;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use datafusion_common::tree_node::{Transformed, TreeNodeRecursion};
-use datafusion_expr::{LogicalPlan, TableSource};
+use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion_expr::{Expr, LogicalPlan, TableSource, Volatility};
 use futures::future::{Either, select};
 use thalweg_planner::{CreateMaterializedView, DropKind, QueryPlan, TableName};
 
@@ -198,7 +198,7 @@ fn refuse_volatile(query: &QueryPlan) -> Result<()> {
     for plan in std::iter::once(&query.plan).chain(query.shared.iter().map(|s| &s.plan)) {
         let looked = plan.apply_with_subqueries(|node| {
             node.apply_expressions(|expr| {
-                volatile |= expr.is_volatile();
+                volatile |= expr.exists(|part| Ok(is_volatile(part)))?;
                 Ok(TreeNodeRecursion::Continue)
             })
         });
@@ -213,6 +213,13 @@ fn refuse_volatile(query: &QueryPlan) -> Result<()> {
             Err(Error::Unsupported(Box::new(report.with_hint(hint))))
         }
     }
+}
+
+/// Whether a part of an expression gives another value each time. The planner's own functions, whose names begin with two
+/// underscores, are called volatile only to keep their place.
+fn is_volatile(part: &Expr) -> bool {
+    let Expr::ScalarFunction(call) = part else { return false };
+    call.func.signature().volatility == Volatility::Volatile && !call.name().starts_with("__")
 }
 
 /// Fails, naming them, when views read something that is to go.
