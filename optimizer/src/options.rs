@@ -80,6 +80,8 @@ pub struct StrategySwitches {
     pub two_phase_aggregate: bool,
     /// Windows that overlap put together from slices.
     pub sliced_windows: bool,
+    /// One scan for all readers of a table, in queries that run as streams.
+    pub shared_scans: bool,
     /// Keeping only the first rows instead of sorting all.
     pub top_n: bool,
     /// Filters passed from builds to scans.
@@ -101,6 +103,7 @@ impl Default for StrategySwitches {
             sort_aggregate: true,
             two_phase_aggregate: true,
             sliced_windows: true,
+            shared_scans: true,
             top_n: true,
             runtime_filters: true,
             late_keys: true,
@@ -111,7 +114,7 @@ impl Default for StrategySwitches {
 
 impl StrategySwitches {
     /// The switches' names, as the setting `optimizer.<name>` spells them.
-    pub const NAMES: [&'static str; 12] = [
+    pub const NAMES: [&'static str; 13] = [
         "hash_join",
         "sort_merge_join",
         "nested_loop_join",
@@ -120,6 +123,7 @@ impl StrategySwitches {
         "sort_aggregate",
         "two_phase_aggregate",
         "sliced_windows",
+        "shared_scans",
         "top_n",
         "runtime_filters",
         "late_keys",
@@ -137,6 +141,7 @@ impl StrategySwitches {
             "sort_aggregate" => &mut self.sort_aggregate,
             "two_phase_aggregate" => &mut self.two_phase_aggregate,
             "sliced_windows" => &mut self.sliced_windows,
+            "shared_scans" => &mut self.shared_scans,
             "top_n" => &mut self.top_n,
             "runtime_filters" => &mut self.runtime_filters,
             "late_keys" => &mut self.late_keys,

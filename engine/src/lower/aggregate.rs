@@ -10,8 +10,7 @@ use thalweg_runtime::expr::Expr;
 use thalweg_runtime::graph;
 use thalweg_runtime::operators::OperatorSpec;
 use thalweg_runtime::operators::hash_aggregate::{
-    self, AggregateSpec, ClosingSpec, GroupingSetsSpec, HashAggregateSpec, LateKeysSpec,
-    SlicesSpec,
+    self, AggregateSpec, ClosingSpec, GroupingSetsSpec, HashAggregateSpec, LateKeysSpec, SlicesSpec,
 };
 use thalweg_runtime::operators::project::ProjectSpec;
 use thalweg_runtime::operators::sort_aggregate::SortAggregateSpec;
@@ -41,13 +40,7 @@ impl Lowering<'_> {
                     aggregates,
                 )?;
                 spec.withdrawn = node.inputs[0].node.changes;
-                spec.emission = match emission {
-                    Emission::AtEnd => hash_aggregate::Emission::AtEnd,
-                    Emission::Changes => hash_aggregate::Emission::Changes,
-                    Emission::Closed(closing) => {
-                        hash_aggregate::Emission::Closed(self.closing(closing, group_by)?)
-                    }
-                };
+                spec.emission = self.emission(emission, group_by)?;
                 fragment.columns = output_of(group_by, grouping_sets.as_ref(), aggregates);
                 fragment.push(node.id, OperatorSpec::HashAggregate(spec));
                 Ok(fragment)
@@ -61,8 +54,14 @@ impl Lowering<'_> {
     fn final_aggregate(&mut self, node: &PhysicalNode) -> Result<Fragment> {
         let channel = &node.inputs[0];
         let partial_node = &channel.node;
-        let PhysicalOp::HashAggregate { group_by, grouping_sets, aggregates, late_keys, .. } =
-            &partial_node.op
+        let PhysicalOp::HashAggregate {
+            group_by,
+            grouping_sets,
+            aggregates,
+            late_keys,
+            emission,
+            ..
+        } = &partial_node.op
         else {
             return Err(Error::Internal("a final aggregate without its partial one".into()));
         };
@@ -74,6 +73,7 @@ impl Lowering<'_> {
             grouping_sets.as_ref(),
             aggregates,
         )?;
+        spec.emission = self.emission(emission, group_by)?;
         let final_spec =
             HashAggregateSpec { phase: hash_aggregate::AggregatePhase::Final, ..spec.clone() };
         spec.late_keys = self.late_keys(late_keys, &partial.columns)?;
@@ -100,7 +100,12 @@ impl Lowering<'_> {
         let vertex = self.close(partial, "partial aggregate");
         let edge = (vertex, ship, exchange_mode(channel.mode));
         let mut fragment = self.reading(vec![edge], parallelism, output);
-        let all_keys = final_spec.keys.len();
+        // Of groups that close, pages are split by the other keys.
+        let all_keys = match &final_spec.emission {
+            hash_aggregate::Emission::Closed(_) => final_spec.keys.len() - 1,
+            hash_aggregate::Emission::AtEnd
+            | hash_aggregate::Emission::Changes => final_spec.keys.len(),
+        };
         let stays = final_spec.grouping_sets.is_none() && !self.meeting.contains(&node.id);
         fragment.push(node.id, OperatorSpec::HashAggregate(final_spec));
         match &channel.ship {
@@ -212,6 +217,21 @@ impl Lowering<'_> {
         })
     }
 
+    /// When results leave.
+    fn emission(
+        &self,
+        emission: &Emission,
+        group_by: &[(ColumnId, datafusion_expr::Expr)],
+    ) -> Result<hash_aggregate::Emission> {
+        Ok(match emission {
+            Emission::AtEnd => hash_aggregate::Emission::AtEnd,
+            Emission::Changes => hash_aggregate::Emission::Changes,
+            Emission::Closed(closing) => {
+                hash_aggregate::Emission::Closed(self.closing(closing, group_by)?)
+            }
+        })
+    }
+
     /// The key by which groups leave early, over the watermark alone.
     fn closing(
         &self,
@@ -230,6 +250,7 @@ impl Lowering<'_> {
                 step: slices.step,
                 length: slices.length,
                 origin: slices.origin,
+                cumulative: slices.cumulative,
             }),
         })
     }

@@ -38,6 +38,10 @@ pub fn optimize(
     let input = input.borrow();
     let mut query = relational::bind(input)?;
     let streaming = streaming::prepare(&mut query, &input.stream_of, options)?;
+    // A buffer timeout may be of one reader alone.
+    if streaming && options.strategies.shared_scans && input.buffer_timeouts.is_empty() {
+        streaming::share(&mut query);
+    }
     let mut searched = search::search(&query, input, statistics, options)?;
     if options.strategies.runtime_filters {
         let mut filters = RuntimeFilters::new(&searched.estimator, &searched.columns);
@@ -57,8 +61,8 @@ pub fn optimize(
         .zip(&query.shared)
         .map(|((id, name, node), rel)| {
             let root = finish(node);
-            // Readers of a stream without an end take rows whatever the others do: no build is made of them.
-            let (mode, reason) = match rel.root.flow.endless {
+            // Readers of a stream take rows whatever the others do: no build is made of them.
+            let (mode, reason) = match rel.root.flow.live {
                 true => (ExchangeMode::Pipelined, "a stream that is read more than once"),
                 false => {
                     (ExchangeMode::Blocking, "read more than once: its readers may join again")

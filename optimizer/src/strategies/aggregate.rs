@@ -133,7 +133,9 @@ impl Search<'_> {
         if !sets && spread && candidate.node.provided.meets_partitioning(&colocated) {
             self.aggregate_input(aggregation, self.forward(candidate), single, into);
         } else if sets || !spread {
-            if !aggregation.splittable() || !self.options.strategies.two_phase_aggregate {
+            let stays = aggregation.spec.emission == Emission::AtEnd || !candidate.node.changes;
+            let splits = aggregation.splittable() && stays;
+            if !splits || !self.options.strategies.two_phase_aggregate {
                 self.aggregate_input(aggregation, self.gather(candidate), single, into);
             }
         } else if !aggregation.prefers_two_phases(self) {
@@ -142,7 +144,8 @@ impl Search<'_> {
                 self.aggregate_input(aggregation, shipped, single, into);
             }
         }
-        if aggregation.splittable() && self.options.strategies.two_phase_aggregate {
+        let stays = aggregation.spec.emission == Emission::AtEnd || !candidate.node.changes;
+        if aggregation.splittable() && self.options.strategies.two_phase_aggregate && stays {
             for keys in self.partition_choices(aggregation, interesting) {
                 into.extend(self.two_phases(aggregation, candidate, keys));
             }
@@ -175,14 +178,14 @@ impl Search<'_> {
     }
 }
 
-/// The keys by which rows of a group may be sent to each other, as output and input columns: all but that of slices, as
-/// windows need several of them.
+/// The keys by which rows of a group may be sent to each other, as output and input columns: all but the one that closes
+/// groups. Windows need several slices, and at any time the rows of most windows that are open are of one.
 fn spread_keys(spec: &AggregateSpec) -> impl Iterator<Item = (ColumnId, ColumnId)> {
-    let sliced = match &spec.emission {
-        Emission::Closed(closing) if closing.slices.is_some() => Some(closing.key),
-        Emission::Closed(_) | Emission::AtEnd | Emission::Changes => None,
+    let closing = match &spec.emission {
+        Emission::Closed(closing) => Some(closing.key),
+        Emission::AtEnd | Emission::Changes => None,
     };
-    spec.group_by.iter().copied().filter(move |(output, _)| Some(*output) != sliced)
+    spec.group_by.iter().copied().filter(move |(output, _)| Some(*output) != closing)
 }
 
 impl Aggregation<'_> {
@@ -191,7 +194,8 @@ impl Aggregation<'_> {
     fn prefers_two_phases(&self, search: &Search<'_>) -> bool {
         let switches = &search.options.strategies;
         let possible = self.splittable() && switches.two_phase_aggregate && switches.hash_aggregate;
-        possible && !self.keys_known(search)
+        // Groups that close are sent with each watermark, so that aggregating first may be far from the best.
+        possible && self.spec.emission == Emission::AtEnd && !self.keys_known(search)
     }
 
     /// Whether the distinct values of all keys are more than a guess.
@@ -199,10 +203,10 @@ impl Aggregation<'_> {
         self.keys.iter().all(|&key| search.estimator.column(key).distinct_known)
     }
 
-    /// Whether the work can be split into states per subtask: values of DISTINCT or ordered aggregates must meet first.
-    /// Groups that leave early are in one place.
+    /// Whether the work can be split into states per subtask: values of DISTINCT or ordered aggregates must meet first,
+    /// and what changes must be in one place.
     pub fn splittable(&self) -> bool {
         let whole = |call: &AggregateCall| !call.distinct && call.order_by.is_empty();
-        self.spec.emission == Emission::AtEnd && self.spec.aggregates.iter().all(whole)
+        self.spec.emission != Emission::Changes && self.spec.aggregates.iter().all(whole)
     }
 }

@@ -105,7 +105,7 @@ impl Search<'_> {
                 grouping_sets: None,
                 aggregates: spec.aggregates.clone(),
                 late_keys: Vec::new(),
-                emission: Emission::AtEnd,
+                emission: spec.emission.clone(),
             },
             output: aggregation.output.to_vec(),
             provided: input.provided.clone(),
@@ -117,6 +117,9 @@ impl Search<'_> {
     }
 
     fn sortable(&self, aggregation: &Aggregation<'_>) -> bool {
+        if aggregation.spec.emission != Emission::AtEnd {
+            return false;
+        }
         let plain = aggregation.spec.grouping_sets.is_none() && aggregation.splittable();
         plain && !aggregation.keys.is_empty()
     }
@@ -125,14 +128,20 @@ impl Search<'_> {
         let spec = aggregation.spec;
         let degree = self.degree(Parallelism::Full);
         let sets = spec.grouping_sets.as_ref().map_or(1, |sets| sets.sets.len()) as f64;
+        let share = aggregation.input.rows / degree;
+        // Groups that close are handed over with each watermark, which comes with a batch.
+        let batches = match &spec.emission {
+            Emission::Closed(_) => (share / self.options.batch as f64).max(1.0),
+            Emission::AtEnd | Emission::Changes => 1.0,
+        };
         let each = if aggregation.keys.is_empty() {
             1.0
         } else {
-            let rows = aggregation.input.rows / degree;
-            self.estimator
-                .groups(&aggregation.keys, rows.max(1.0))
-                .min(aggregation.logical.rows.max(1.0))
-                * sets
+            let of_batch = self
+                .estimator
+                .groups(&aggregation.keys, (share / batches).max(1.0))
+                .min(aggregation.logical.rows.max(1.0));
+            of_batch * batches * sets
         };
         let rows = (each * degree).min(aggregation.input.rows * sets).max(1.0);
         let mut logical = Logical::new(rows, aggregation.logical.provenance);
@@ -145,7 +154,7 @@ impl Search<'_> {
                 grouping_sets: spec.grouping_sets.clone(),
                 aggregates: spec.aggregates.clone(),
                 late_keys: Vec::new(),
-                emission: Emission::AtEnd,
+                emission: spec.emission.clone(),
             },
             output: spec.output(),
             provided: self.after_grouping(aggregation, &input),

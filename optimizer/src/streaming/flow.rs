@@ -52,6 +52,9 @@ pub struct Slices {
     pub length: i64,
     /// Where a slice begins that a window begins with.
     pub origin: i64,
+    /// Whether windows begin together, one after each `count` slices, and end one slice after the other; values of the
+    /// output column are their ends then.
+    pub cumulative: bool,
 }
 
 /// When the results of groups leave.

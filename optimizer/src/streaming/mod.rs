@@ -9,7 +9,9 @@
 mod bounds;
 mod expiries;
 mod flow;
+mod implied_keys;
 mod ranks;
+mod shared_scans;
 mod slices;
 
 use std::cmp::Reverse;
@@ -23,6 +25,7 @@ use thalweg_planner::opened_lists;
 use self::bounds::Bounds;
 pub use self::flow::{Closing, Emission, Expiry, Slices};
 pub(crate) use self::flow::{Flow, join_withdraws};
+pub(crate) use self::shared_scans::share;
 use crate::error::{OptimizerError, Result};
 use crate::input::StreamOf;
 use crate::options::{OptimizerOptions, ResultUse};
@@ -233,6 +236,7 @@ impl Walk<'_> {
                 if self.options.strategies.sliced_windows && !input.changes {
                     slices::put_together(rel, flow, &self.bounds, self.columns);
                 }
+                implied_keys::compute_behind(rel, flow, |spec| self.closing(spec));
                 flow
             }
             RelOp::Join(_) => self.join(rel, in_join),

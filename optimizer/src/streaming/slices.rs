@@ -1,6 +1,6 @@
-//! Windows of HOP that are put together from slices, instead of a row for each window that holds it.
+//! Windows of HOP and CUMULATE that are put together from slices, instead of a row for each window that holds it.
 //!
-//! A grouping by windows reads lists of their starts, opened. Where neither the other keys nor the aggregates nor any
+//! A grouping by windows reads lists of their starts, or ends, opened. Where neither the other keys nor the aggregates nor any
 //! filter look at the windows, rows are grouped by slice instead, and the operator makes windows of slices. Other columns
 //! of the windows, such as their ends, are computed behind the grouping. Invariant: the result is that of the opened lists.
 
@@ -40,6 +40,7 @@ pub(super) fn put_together(rel: &mut Rel, flow: Flow, bounds: &Bounds, columns: 
             step,
             length: windows.slices.length,
             origin: windows.slices.origin,
+            cumulative: windows.slices.cumulative,
         }),
     });
     spec.group_by.retain(|(_, key)| !windows.is_of_window(*key));
@@ -65,9 +66,9 @@ pub(super) fn put_together(rel: &mut Rel, flow: Flow, bounds: &Bounds, columns: 
 /// What a grouping by windows reads.
 struct Windows {
     slices: WindowSlices,
-    /// The lists of starts.
+    /// The lists of starts, or of ends.
     list: ColumnId,
-    /// The start of a window, out of the list.
+    /// The start or end of a window, out of the list.
     start: ColumnId,
     /// Columns that are functions of the start alone, in terms of it.
     computed: Vec<(ColumnId, Expr)>,

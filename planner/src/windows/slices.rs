@@ -1,4 +1,4 @@
-//! The slices that windows of HOP share: stretches of time within which no window begins or ends.
+//! The slices that windows of HOP and CUMULATE share: stretches of time within which no window begins or ends.
 //!
 //! Invariant: each window is a whole number of slices, and each time is in one slice.
 
@@ -20,19 +20,24 @@ pub struct WindowSlices {
     pub count: i64,
     /// Slices from the start of a window to that of the next.
     pub step: i64,
+    /// Whether windows begin together, one after each `count` slices, and end one slice after the other. The list has
+    /// their ends then, not their starts.
+    pub cumulative: bool,
 }
 
-/// The slices of windows, from the list of their starts; `None` if it is no such list.
-pub fn slices_of(starts: &Expr) -> Option<WindowSlices> {
-    let Expr::ScalarFunction(call) = starts else { return None };
+/// The slices of windows, from the list of their starts or ends; `None` if it is no such list.
+pub fn slices_of(windows: &Expr) -> Option<WindowSlices> {
+    let Expr::ScalarFunction(call) = windows else { return None };
     let [time, slide, size, origin] = call.args.as_slice() else { return None };
-    if call.func.name() != TimeFunction::HopStarts.name() {
+    let cumulative = call.func.name() == TimeFunction::CumulateEnds.name();
+    if call.func.name() != TimeFunction::HopStarts.name() && !cumulative {
         return None;
     }
     let (slide, size, origin) = (number(slide)?, number(size)?, number(origin)?);
     let length = greatest_common_divisor(slide, size);
     let start = TimeFunction::Floor.call(vec![time.clone()], &[length, origin]);
-    let slices = WindowSlices { start, length, origin, count: size / length, step: slide / length };
+    let (count, step) = (size / length, slide / length);
+    let slices = WindowSlices { start, length, origin, count, step, cumulative };
     (slices.count > 0 && slices.step > 0).then_some(slices)
 }
 
@@ -69,6 +74,9 @@ mod tests {
         let slices = slices_of(&starts).unwrap();
         assert_eq!((slices.length, slices.count, slices.step, slices.origin), (2, 5, 2, 1));
         assert_eq!(slices.start.to_string(), "window_floor(t, Int64(2), Int64(1))");
+        let ends = TimeFunction::CumulateEnds.call(vec![col("t")], &[5, 20, 1]);
+        let slices = slices_of(&ends).unwrap();
+        assert_eq!((slices.length, slices.count, slices.cumulative), (5, 4, true));
         assert_eq!(slices_of(&col("t")), None);
         assert_eq!(shifted_time(&TimeFunction::Shift.call(vec![col("t")], &[3])), Some(&col("t")));
     }

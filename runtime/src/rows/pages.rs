@@ -14,13 +14,33 @@ use crate::error::{Error, Result};
 pub struct Pages {
     layout: Arc<RowLayout>,
     partition: u32,
+    pane: Option<PanePages>,
     pages: Arc<Vec<RowPage>>,
+}
+
+/// Of what pane pages are, where groups close one pane after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PanePages {
+    /// The value of the closing key in all rows, which is not a column of theirs.
+    pub key: Option<i64>,
+    /// Rows of the input that the pages stand for, as far as no other pages were given them.
+    pub rows: u64,
 }
 
 impl Pages {
     /// The pages of a partition, whose rows have the given layout.
     pub fn new(layout: Arc<RowLayout>, partition: u32, pages: Vec<RowPage>) -> Self {
-        Self { layout, partition, pages: Arc::new(pages) }
+        Self { layout, partition, pane: None, pages: Arc::new(pages) }
+    }
+
+    /// The same pages, of a pane.
+    pub fn of_pane(self, pane: PanePages) -> Self {
+        Self { pane: Some(pane), ..self }
+    }
+
+    /// The pane, if there are such.
+    pub fn pane(&self) -> Option<PanePages> {
+        self.pane
     }
 
     /// The shape of the rows.

@@ -22,6 +22,7 @@ pub(super) mod model;
 mod outgoing;
 mod panes;
 mod partial;
+mod partial_panes;
 mod shape;
 mod slices;
 #[cfg(test)]
@@ -45,8 +46,9 @@ pub use self::late_keys::LateKeysSpec;
 use self::levels::Levels;
 use self::outgoing::PARTITIONS;
 pub use self::panes::ClosingSpec;
-use self::panes::{ClosingBound, Panes};
+use self::panes::{ClosingBound, ClosingKey, Pane, Panes};
 use self::partial::Partial;
+use self::partial_panes::PartialPanes;
 pub(super) use self::shape::Shape;
 use self::slices::Slices;
 pub use self::slices::SlicesSpec;
@@ -60,7 +62,7 @@ use crate::element::RowKind;
 use crate::expr::Expr;
 use crate::job::JobContext;
 use crate::memory::Reservation;
-use crate::rows::{HASH_SEED, RowId, Selected, hash_columns, partition_of, take_array};
+use crate::rows::{HASH_SEED, Pages, RowId, Selected, hash_columns, partition_of, take_array};
 
 /// Which part of the work an aggregate does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,7 +105,7 @@ pub struct HashAggregateSpec {
     pub aggregates: Vec<AggregateSpec>,
     /// Keys that are not evaluated but fetched from builds; only in the partial phase.
     pub late_keys: Vec<LateKeysSpec>,
-    /// When results leave; before the end only in the single phase, when groups close only without grouping sets.
+    /// When results leave; changes only in the single phase, when groups close only without grouping sets.
     pub emission: Emission,
     /// Whether rows may be withdrawn that came before: states are then such that can forget.
     pub withdrawn: bool,
@@ -141,8 +143,14 @@ pub struct HashAggregate {
     levels: Option<Levels>,
     /// Instead of the tables, where groups close.
     panes: Option<Panes>,
-    /// Likewise, where groups close that share rows.
+    /// The values of the closing key of the tables that are leaving, where they are panes.
+    leaving: Vec<Option<i64>>,
+    /// Instead of the tables, where groups close that share rows.
     slices: Option<Slices>,
+    /// The key by which the partial phase splits rows, until it is opened.
+    partial_key: Option<ClosingKey>,
+    /// The partial phase where groups close.
+    partial_panes: Option<PartialPanes>,
     /// Instead of the tables, where changes leave.
     changes: Option<Changes>,
     emits_changes: bool,
@@ -178,25 +186,31 @@ impl HashAggregate {
         if spec.phase != AggregatePhase::Single && (spec.withdrawn || emits_changes) {
             return Err(Error::Unsupported("a changelog through a GROUP BY in two phases".into()));
         }
-        let (mut panes, mut slices) = (None, None);
+        let (mut panes, mut slices, mut partial_key) = (None, None, None);
         if let Some(closing) = spec.emission.closing() {
+            let key = ClosingKey::new(spec, closing, job)?;
             let bound = ClosingBound::new(closing, job)?;
-            match closing.slices {
-                None => panes = Some(Panes::new(closing, bound)),
-                Some(_) => slices = Some(Slices::new(spec, closing, bound, job)?),
+            match (spec.phase, closing.slices) {
+                (AggregatePhase::Partial, _) => partial_key = Some(key),
+                (_, None) => panes = Some(Panes::new(key, bound)),
+                (_, Some(windows)) => slices = Some(Slices::new(spec, windows, key, bound)?),
             }
         }
-        let tables = slices::of_tables(spec);
+        let tables = panes::of_tables(spec);
+        let shape = Shape::new(tables.as_ref().unwrap_or(spec), job)?;
         Ok(HashAggregate {
             phase: spec.phase,
-            shape: Shape::new(tables.as_ref().unwrap_or(spec), job)?,
+            shape,
             late: LateKeys::new(spec, job)?,
             reservation: None,
             partial: None,
             tables: Vec::new(),
             levels: None,
             panes,
+            leaving: Vec::new(),
             slices,
+            partial_key,
+            partial_panes: None,
             changes: None,
             emits_changes,
             input: None,
@@ -226,6 +240,9 @@ impl HashAggregate {
             (StreamElement::Batch(batch), AggregatePhase::Single | AggregatePhase::Partial) => {
                 self.take_batch(batch, cx)
             }
+            (StreamElement::Pages(pages), AggregatePhase::Final) if pages.pane().is_some() => {
+                self.merge_pane(pages, cx)
+            }
             (StreamElement::Pages(pages), AggregatePhase::Final) => {
                 let partition = pages.partition() as usize % PARTITIONS;
                 self.table(partition)?.merge(pages.into_pages()?)
@@ -234,6 +251,20 @@ impl HashAggregate {
                 Err(Error::Internal(format!("a {phase:?} aggregate cannot take {other:?}")))
             }
         }
+    }
+
+    /// Merges partial results of a pane or slice.
+    fn merge_pane(&mut self, pages: Pages, cx: &OperatorContext<'_>) -> Result<()> {
+        let reservation = self.reservation.as_ref().expect("open makes it before any input");
+        let late = match (&mut self.panes, &mut self.slices) {
+            (Some(panes), _) => panes.merge(&self.shape, reservation, pages)?,
+            (None, Some(slices)) => slices.merge(&self.shape, reservation, pages)?,
+            (None, None) => {
+                return Err(Error::Internal("pages of a pane, of which none are kept".into()));
+            }
+        };
+        OperatorMetrics::add(&cx.metrics.late_rows, late);
+        Ok(())
     }
 
     fn take_batch(&mut self, batch: Batch, cx: &OperatorContext<'_>) -> Result<()> {
@@ -248,6 +279,9 @@ impl HashAggregate {
         if let Some(partial) = &mut self.partial {
             return partial.take(&batch);
         }
+        if let Some(partial) = &mut self.partial_panes {
+            return partial.take(&batch);
+        }
         let deletes = deletes_of(&batch)?;
         if let Some(changes) = &mut self.changes {
             return changes.take(&batch, deletes.as_ref(), cx.job.options.batch_rows);
@@ -256,14 +290,8 @@ impl HashAggregate {
         let keys = self.shape.keys_of(&batch)?;
         if let Some(panes) = &mut self.panes {
             let reservation = self.reservation.as_ref().expect("open makes it before any input");
-            let late = panes.update(
-                &self.shape,
-                reservation,
-                &keys,
-                &arguments,
-                deletes.as_ref(),
-                rows,
-            )?;
+            let columns = [keys.as_slice(), arguments.as_slice()];
+            let late = panes.update(&self.shape, reservation, &batch, columns, deletes.as_ref())?;
             OperatorMetrics::add(&cx.metrics.late_rows, late as u64);
             return Ok(());
         }
@@ -291,13 +319,14 @@ impl HashAggregate {
 
     /// Begins to emit results, of no rows too where there are such.
     fn begin_results(&mut self, cx: &OperatorContext<'_>, ended: bool) -> Result<()> {
-        if let Some(partial) = &mut self.partial {
-            partial.flush()?;
+        if self.partial.is_some() || self.partial_panes.is_some() {
+            self.flush_partial()?;
             self.state = if ended { State::Done } else { State::Taking };
             return Ok(());
         }
         if let Some(panes) = &mut self.panes {
-            self.tables = panes.close_all().into_iter().map(Some).collect();
+            let closed = panes.close_all();
+            self.leave(closed);
         } else if let Some(slices) = &mut self.slices {
             slices.end();
         } else if self.shape.keys() == 0 && cx.subtask == 0 {
@@ -321,6 +350,21 @@ impl HashAggregate {
         self.tables.iter_mut().flatten().for_each(AggregateTable::finish);
         self.state = State::Emitting { table: 0, next: 0, ended };
         Ok(())
+    }
+
+    /// Lets panes leave.
+    fn leave(&mut self, closed: Vec<Pane>) {
+        let (leaving, tables): (Vec<_>, Vec<_>) = closed.into_iter().unzip();
+        self.leaving = leaving;
+        self.tables = tables.into_iter().map(Some).collect();
+    }
+
+    /// Makes all that the partial phase has ready to be sent.
+    fn flush_partial(&mut self) -> Result<()> {
+        if let Some(partial) = &mut self.partial {
+            partial.flush()?;
+        }
+        self.partial_panes.as_mut().map_or(Ok(()), PartialPanes::flush)
     }
 
     /// Fills the tables of the sets that took no rows.
@@ -359,6 +403,9 @@ impl HashAggregate {
                 if count > 0 {
                     if let Some(slices) = &self.slices {
                         slices.add_key(&mut columns, count)?;
+                    }
+                    if let Some(panes) = &self.panes {
+                        panes.key().add_to(&mut columns, self.leaving[*table], count)?;
                     }
                     return Ok(Some(Batch::new(columns, count)));
                 }
@@ -401,6 +448,11 @@ impl Operator for HashAggregate {
     fn open(&mut self, cx: &mut OperatorContext<'_>) -> Result<()> {
         let reservation = cx.job.memory.reserve_revocable("HashAggregate");
         match self.phase {
+            AggregatePhase::Partial if self.partial_key.is_some() => {
+                let key = self.partial_key.take().expect("there is one");
+                let partial = PartialPanes::new(&self.shape, key, cx.parallelism, &reservation)?;
+                self.partial_panes = Some(partial);
+            }
             AggregatePhase::Partial => {
                 let mut late = self.late.take();
                 if let Some(late) = &mut late {
@@ -416,6 +468,7 @@ impl Operator for HashAggregate {
                 let tables = self.levels.as_ref().map_or(1, Levels::len);
                 self.tables = (0..tables).map(|_| None).collect();
             }
+            AggregatePhase::Final if self.panes.is_some() || self.slices.is_some() => {}
             AggregatePhase::Final => self.tables = (0..PARTITIONS).map(|_| None).collect(),
         }
         self.reservation = Some(reservation);
@@ -436,10 +489,8 @@ impl Operator for HashAggregate {
     }
 
     fn step(&mut self, cx: &mut OperatorContext<'_>) -> Result<Output> {
-        if std::mem::take(&mut self.flush)
-            && let Some(partial) = &mut self.partial
-        {
-            partial.flush()?;
+        if std::mem::take(&mut self.flush) {
+            self.flush_partial()?;
         }
         if let Some(element) = self.input.take() {
             self.take(element, cx)?;
@@ -460,7 +511,9 @@ impl Operator for HashAggregate {
                 self.state = State::Done;
             }
         }
-        if let Some(pages) = self.partial.as_mut().and_then(Partial::next_ready) {
+        let ready = self.partial.as_mut().and_then(Partial::next_ready);
+        let in_pane = || self.partial_panes.as_mut().and_then(PartialPanes::next_ready);
+        if let Some(pages) = ready.or_else(in_pane) {
             return Ok(Output::Element(PortId(0), StreamElement::Pages(pages)));
         }
         if let Some(batch) = self.next_results(cx)? {
@@ -475,6 +528,8 @@ impl Operator for HashAggregate {
     }
 
     fn on_watermark(&mut self, watermark: Watermark, _cx: &mut OperatorContext<'_>) -> Result<()> {
+        // What came before the watermark leaves before it.
+        self.flush |= self.partial_panes.is_some();
         if let Some(slices) = &mut self.slices
             && slices.close(watermark)?
         {
@@ -486,7 +541,7 @@ impl Operator for HashAggregate {
         if closed.is_empty() {
             return Ok(());
         }
-        self.tables = closed.into_iter().map(Some).collect();
+        self.leave(closed);
         self.tables.iter_mut().flatten().for_each(AggregateTable::finish);
         self.state = State::Emitting { table: 0, next: 0, ended: false };
         Ok(())
@@ -502,7 +557,7 @@ impl Operator for HashAggregate {
     }
 
     fn on_barrier(&mut self, _id: CheckpointId, _cx: &mut OperatorContext<'_>) -> Result<()> {
-        self.flush = self.partial.is_some();
+        self.flush = self.partial.is_some() || self.partial_panes.is_some();
         Ok(())
     }
 
@@ -518,8 +573,8 @@ impl Operator for HashAggregate {
 
     fn revoke(&mut self, _bytes: usize, _cx: &mut OperatorContext<'_>) -> Result<usize> {
         // The partial phase sends what it has at its next step; the others cannot give anything back.
-        self.flush = self.partial.is_some();
-        if let (None, Some(reservation)) = (&self.partial, &self.reservation) {
+        self.flush = self.partial.is_some() || self.partial_panes.is_some();
+        if let (false, Some(reservation)) = (self.flush, &self.reservation) {
             reservation.dismiss_revoke();
         }
         Ok(0)
@@ -536,6 +591,10 @@ impl Operator for HashAggregate {
         }
         if let Some(changes) = &mut self.changes {
             changes.write_to(&mut bytes)?;
+            return Ok(StateSnapshot { bytes });
+        }
+        if let Some(partial) = &mut self.partial_panes {
+            partial.write_to(&mut bytes)?;
             return Ok(StateSnapshot { bytes });
         }
         if let Some(slices) = &mut self.slices {
@@ -563,6 +622,9 @@ impl Operator for HashAggregate {
         }
         if let Some(changes) = &mut self.changes {
             return changes.read_from(&mut bytes);
+        }
+        if let Some(partial) = &mut self.partial_panes {
+            return partial.read_from(&mut bytes);
         }
         if let Some(slices) = &mut self.slices {
             let reservation = self.reservation.as_ref().expect("open makes it before a restore");
@@ -596,6 +658,7 @@ impl Operator for HashAggregate {
         self.levels = None;
         self.panes = None;
         self.slices = None;
+        self.partial_panes = None;
         self.changes = None;
         self.tables.clear();
         self.reservation = None;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 
 use super::shape::Shape;
-use super::table::{read_pages, write_store};
+use super::table::{AggregateTable, read_pages, write_store};
 use crate::aggregates::AggregateStates;
 use crate::error::Result;
 use crate::memory::Reservation;
@@ -62,6 +62,27 @@ impl Outgoing {
         self.partitions.append_store(&store)
     }
 
+    /// Takes all groups of a table over, with what is kept beside its rows; `states` merges its rows into those on their
+    /// way.
+    pub(super) fn add_table(
+        &mut self,
+        table: &mut AggregateTable,
+        states: &mut AggregateStates,
+    ) -> Result<()> {
+        let carried = table.carry()?;
+        let source = table.store();
+        for page in 0..source.num_pages() {
+            let ids: Vec<RowId> = source.page_ids(page).collect();
+            let mut columns = source.gather_all(0..self.shape.keys(), &ids)?;
+            let first = ids.first().map_or(0, |&id| id as usize);
+            columns.extend(carried.iter().map(|column| column.slice(first, ids.len())));
+            self.add(&columns, ids.len(), |store, new| {
+                states.merge(&mut store.states_mut(), &source.page_states(page), new)
+            })?;
+        }
+        Ok(())
+    }
+
     /// Sends what waits if it is much.
     pub(super) fn send_if_much(&mut self) {
         let rows: usize = (0..PARTITIONS).map(|p| self.partitions.partition(p).len()).sum();
@@ -72,9 +93,14 @@ impl Outgoing {
 
     /// Sends what waits.
     pub(super) fn send(&mut self) {
+        let partitions = self.take_partitions();
+        self.send_pages(partitions);
+    }
+
+    /// What waits, by partition.
+    pub(super) fn take_partitions(&mut self) -> Vec<Vec<RowPage>> {
         let empty = PartitionedRows::new(&self.shape.handover, &self.reservation, PARTITIONS);
-        let full = std::mem::replace(&mut self.partitions, empty);
-        self.send_pages(full.into_pages());
+        std::mem::replace(&mut self.partitions, empty).into_pages()
     }
 
     /// Sends pages that are split already.

@@ -8,12 +8,15 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, UInt32Array};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Int64Array, UInt32Array, new_null_array,
+};
 use arrow::compute::{cast, take};
 use arrow::datatypes::Int64Type;
 use arrow_schema::{DataType, TimeUnit};
 use serde::{Deserialize, Serialize};
 
+use super::HashAggregateSpec;
 use super::shape::Shape;
 use super::slices::SlicesSpec;
 use super::table::AggregateTable;
@@ -23,7 +26,7 @@ use crate::error::{Error, Result};
 use crate::expr::{CompiledExpr, Expr, compile, positional_schema};
 use crate::job::JobContext;
 use crate::memory::Reservation;
-use crate::rows::take_array;
+use crate::rows::{Pages, take_array};
 
 /// Runs of equal keys up to which a batch is cut into slices; with more its rows are gathered by pane.
 const RUNS_SLICED_MAX: usize = 8;
@@ -47,9 +50,77 @@ pub(super) struct ClosingBound {
     watermark_type: DataType,
 }
 
+/// The key that closes groups. It is the same in all rows of a table, and no key there where tables need not be asked.
+pub(super) struct ClosingKey {
+    position: usize,
+    data_type: DataType,
+    value: CompiledExpr,
+    /// Whether it is a key of the tables, too.
+    in_tables: bool,
+}
+
+impl ClosingKey {
+    /// The closing key of a grouping.
+    pub(super) fn new(
+        spec: &HashAggregateSpec,
+        closing: &ClosingSpec,
+        job: &JobContext,
+    ) -> Result<Self> {
+        let schema = positional_schema(&spec.input);
+        Ok(ClosingKey {
+            position: closing.key,
+            data_type: spec.key_types[closing.key].clone(),
+            value: compile(&spec.keys[closing.key], &schema, &job.functions)?,
+            in_tables: of_tables(spec).is_none(),
+        })
+    }
+
+    /// The values of a compact batch.
+    pub(super) fn values(&self, batch: &Batch) -> Result<Int64Array> {
+        as_i64(&self.value.evaluate(batch)?)
+    }
+
+    /// Completes rows of results from the table of a value.
+    pub(super) fn add_to(
+        &self,
+        columns: &mut Vec<ArrayRef>,
+        value: Option<i64>,
+        rows: usize,
+    ) -> Result<()> {
+        if self.in_tables {
+            return Ok(());
+        }
+        let Some(value) = value else {
+            columns.insert(self.position, new_null_array(&self.data_type, rows));
+            return Ok(());
+        };
+        let numbers: ArrayRef = Arc::new(Int64Array::from_value(value, rows));
+        let typed = match &self.data_type {
+            DataType::Int64 => numbers,
+            DataType::Date32 => cast(&cast(&numbers, &DataType::Int32)?, &DataType::Date32)?,
+            other => cast(&numbers, other)?,
+        };
+        columns.insert(self.position, typed);
+        Ok(())
+    }
+}
+
+/// The specification of tables that are without the closing key. Groups that may lose all their rows keep it, so that
+/// none stands without any row because it has no key.
+pub(super) fn of_tables(spec: &HashAggregateSpec) -> Option<HashAggregateSpec> {
+    let key = spec.emission.closing().filter(|_| !spec.withdrawn)?.key;
+    let mut spec = spec.clone();
+    spec.keys.remove(key);
+    spec.key_types.remove(key);
+    Some(spec)
+}
+
+/// A table with the value of the closing key in it.
+pub(super) type Pane = (Option<i64>, AggregateTable);
+
 /// See the module.
 pub(super) struct Panes {
-    key: usize,
+    key: ClosingKey,
     bound: ClosingBound,
     open: BTreeMap<Option<i64>, AggregateTable>,
     /// Panes below it have left.
@@ -58,36 +129,34 @@ pub(super) struct Panes {
 
 impl Panes {
     /// No pane yet.
-    pub(super) fn new(spec: &ClosingSpec, bound: ClosingBound) -> Self {
-        Panes { key: spec.key, bound, open: BTreeMap::new(), closed_below: i64::MIN }
+    pub(super) fn new(key: ClosingKey, bound: ClosingBound) -> Self {
+        Panes { key, bound, open: BTreeMap::new(), closed_below: i64::MIN }
     }
 
-    /// Takes rows in, and then those out that `deletes` tells: one column for each key, and the arguments. Gives the
-    /// number of those that are late, withdrawn or not.
+    /// The key that closes groups.
+    pub(super) fn key(&self) -> &ClosingKey {
+        &self.key
+    }
+
+    /// Takes the rows of a compact batch in, and then those out that `deletes` tells: one column for each key of the
+    /// tables, and the arguments. Gives the number of those that are late, withdrawn or not.
     pub(super) fn update(
         &mut self,
         shape: &Arc<Shape>,
         reservation: &Reservation,
-        keys: &[ArrayRef],
-        arguments: &[ArrayRef],
+        batch: &Batch,
+        columns: [&[ArrayRef]; 2],
         deletes: Option<&BooleanArray>,
-        rows: usize,
     ) -> Result<usize> {
-        let closing = as_i64(&keys[self.key])?;
+        let closing = self.key.values(batch)?;
+        let rows = batch.num_rows();
         let mut late = 0;
         for part in parts(&closing) {
-            if part.pane.is_some_and(|pane| pane < self.closed_below) {
+            let Some(table) = self.table(part.pane, shape, reservation)? else {
                 late += part.rows.len(rows);
                 continue;
-            }
-            let table = match self.open.entry(part.pane) {
-                std::collections::btree_map::Entry::Occupied(open) => open.into_mut(),
-                std::collections::btree_map::Entry::Vacant(vacant) => {
-                    vacant.insert(AggregateTable::new(shape, reservation)?)
-                }
             };
-            let keys = part.rows.of(keys)?;
-            let arguments = part.rows.of(arguments)?;
+            let [keys, arguments] = [part.rows.of(columns[0])?, part.rows.of(columns[1])?];
             let Some(deletes) = deletes else {
                 table.update(&keys, &arguments, part.rows.len(rows))?;
                 continue;
@@ -98,8 +167,40 @@ impl Panes {
         Ok(late)
     }
 
+    /// Merges the partial results of a pane. Gives the number of rows in them that are late.
+    pub(super) fn merge(
+        &mut self,
+        shape: &Arc<Shape>,
+        reservation: &Reservation,
+        pages: Pages,
+    ) -> Result<u64> {
+        let pane = pages.pane().ok_or_else(|| Error::Internal("pages of no pane".into()))?;
+        match self.table(pane.key, shape, reservation)? {
+            Some(table) => table.merge(pages.into_pages()?).map(|()| 0),
+            None => Ok(pane.rows),
+        }
+    }
+
+    /// The table of a pane; none if it has left.
+    fn table(
+        &mut self,
+        pane: Option<i64>,
+        shape: &Arc<Shape>,
+        reservation: &Reservation,
+    ) -> Result<Option<&mut AggregateTable>> {
+        if pane.is_some_and(|pane| pane < self.closed_below) {
+            return Ok(None);
+        }
+        Ok(Some(match self.open.entry(pane) {
+            std::collections::btree_map::Entry::Occupied(open) => open.into_mut(),
+            std::collections::btree_map::Entry::Vacant(vacant) => {
+                vacant.insert(AggregateTable::new(shape, reservation)?)
+            }
+        }))
+    }
+
     /// The panes that are complete at a watermark, in the order of their keys.
-    pub(super) fn close(&mut self, Watermark(at): Watermark) -> Result<Vec<AggregateTable>> {
+    pub(super) fn close(&mut self, Watermark(at): Watermark) -> Result<Vec<Pane>> {
         let bound = self.bound.at(at)?;
         if bound <= self.closed_below {
             return Ok(Vec::new());
@@ -107,12 +208,12 @@ impl Panes {
         self.closed_below = bound;
         let closed = (Bound::Excluded(None), Bound::Excluded(Some(bound)));
         let keys: Vec<Option<i64>> = self.open.range(closed).map(|(key, _)| *key).collect();
-        Ok(keys.iter().filter_map(|key| self.open.remove(key)).collect())
+        Ok(keys.iter().filter_map(|key| self.open.remove_entry(key)).collect())
     }
 
     /// All panes, as the input has ended.
-    pub(super) fn close_all(&mut self) -> Vec<AggregateTable> {
-        std::mem::take(&mut self.open).into_values().collect()
+    pub(super) fn close_all(&mut self) -> Vec<Pane> {
+        std::mem::take(&mut self.open).into_iter().collect()
     }
 
     /// Appends the panes to a snapshot.
@@ -211,6 +312,16 @@ impl Rows {
 
 /// The rows of a batch by pane. Times mostly come in order, so that a pane's rows are one slice.
 pub(super) fn parts(closing: &Int64Array) -> Vec<Part> {
+    parts_of(closing, RUNS_SLICED_MAX)
+}
+
+/// The rows of a batch by pane, all of a pane in one part.
+pub(super) fn whole_parts(closing: &Int64Array) -> Vec<Part> {
+    parts_of(closing, 1)
+}
+
+/// The rows of a batch by pane, as slices if there are so few runs.
+fn parts_of(closing: &Int64Array, runs_sliced: usize) -> Vec<Part> {
     let pane = |row: usize| closing.is_valid(row).then(|| closing.value(row));
     let rows = closing.len();
     let mut runs: Vec<(Option<i64>, usize)> = Vec::new();
@@ -223,7 +334,7 @@ pub(super) fn parts(closing: &Int64Array) -> Vec<Part> {
     if let [(pane, _)] = runs.as_slice() {
         return vec![Part { pane: *pane, rows: Rows::All }];
     }
-    if runs.len() <= RUNS_SLICED_MAX {
+    if runs.len() <= runs_sliced {
         let ends = runs.iter().skip(1).map(|(_, start)| *start).chain([rows]);
         let part = |((pane, start), end): (&(Option<i64>, usize), usize)| {
             let rows = Rows::Slice { start: *start, len: end - start };

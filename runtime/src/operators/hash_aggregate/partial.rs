@@ -17,7 +17,7 @@ use crate::aggregates::{AggregateStates, Groups};
 use crate::batch::Batch;
 use crate::error::Result;
 use crate::memory::Reservation;
-use crate::rows::{Pages, RowId};
+use crate::rows::Pages;
 
 /// Bytes of rows and buckets that a table may have before it is handed over.
 const TABLE_BYTES: usize = 2 << 20;
@@ -231,26 +231,9 @@ impl Partial {
                 let pages = self.tables[table].take_partitions(PARTITIONS)?;
                 self.outgoing.send_pages(pages);
             } else {
-                self.hand_over_carried(table)?;
+                self.outgoing.add_table(&mut self.tables[table], &mut self.states)?;
                 self.tables[table].clear()?;
             }
-        }
-        Ok(())
-    }
-
-    /// As [`Self::hand_over`] where rows get columns that the table does not have.
-    fn hand_over_carried(&mut self, table: usize) -> Result<()> {
-        let carried = self.tables[table].carry()?;
-        let source = self.tables[table].store();
-        let states = &mut self.states;
-        for page in 0..source.num_pages() {
-            let ids: Vec<RowId> = source.page_ids(page).collect();
-            let mut columns = source.gather_all(0..self.shape.keys(), &ids)?;
-            let first = ids.first().map_or(0, |&id| id as usize);
-            columns.extend(carried.iter().map(|column| column.slice(first, ids.len())));
-            self.outgoing.add(&columns, ids.len(), |store, new| {
-                states.merge(&mut store.states_mut(), &source.page_states(page), new)
-            })?;
         }
         Ok(())
     }

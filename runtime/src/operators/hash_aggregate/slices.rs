@@ -5,6 +5,8 @@
 //! multiple of the longest such length, onwards. A window is then the blocks up to a boundary, a few of which are
 //! merged, and what was gathered from there. A slice is merged into few tables by and by, each once.
 //!
+//! Windows that begin together are what was gathered from their beginning, each time that a slice is complete.
+//!
 //! Invariants: slices below `absorbed` are complete; a slice that is complete is in all the tables that cover it, so
 //! that a row which comes for it nevertheless goes into each of them. A key is among the results of a window where it has
 //! rows. Only rows all of whose windows have left are late: they are counted and dropped.
@@ -12,22 +14,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int64Array};
-use arrow::compute::cast;
-use arrow_schema::DataType;
+use arrow::array::ArrayRef;
 use serde::{Deserialize, Serialize};
 
-use super::panes::{ClosingBound, ClosingSpec, as_i64, parts};
+use super::HashAggregateSpec;
+use super::panes::{ClosingBound, ClosingKey, parts};
 use super::shape::Shape;
 use super::table::AggregateTable;
-use super::{AggregatePhase, HashAggregateSpec};
 use crate::batch::Batch;
 use crate::element::Watermark;
 use crate::error::{Error, Result};
-use crate::expr::{CompiledExpr, compile, positional_schema};
-use crate::job::JobContext;
 use crate::memory::Reservation;
-use crate::rows::take_array;
+use crate::rows::{Pages, take_array};
 
 /// Numbers of slices stay within this, so that sums of some of them do not overflow.
 const NUMBER_MAX: i64 = 1 << 62;
@@ -43,15 +41,15 @@ pub struct SlicesSpec {
     pub length: i64,
     /// Where a slice begins that a window begins with.
     pub origin: i64,
+    /// Whether windows begin together, one after each `count` slices, and end one slice after the other; the closing key
+    /// of results is then the end of a window, else its start.
+    pub cumulative: bool,
 }
 
 /// See the module. Slices have numbers: the one that begins at the origin is 0. A window has the number of its first.
 pub(super) struct Slices {
-    /// The position of the window's start among the keys.
-    key: usize,
-    /// The start of a row's slice.
-    start: CompiledExpr,
-    key_type: DataType,
+    /// The start of a row's slice, and of a window.
+    key: ClosingKey,
     spec: SlicesSpec,
     bound: ClosingBound,
     /// Slices that are not complete.
@@ -59,7 +57,7 @@ pub(super) struct Slices {
     /// By first slice and binary logarithm of the length: blocks that begin at a multiple of their length and are
     /// complete, as far as a window will want them or their neighbour has yet to come.
     blocks: BTreeMap<(i64, u32), AggregateTable>,
-    /// By boundary: all complete slices from there on.
+    /// By boundary, or by the first slice of cumulative windows: all complete slices from there on.
     from: BTreeMap<i64, AggregateTable>,
     /// The binary logarithm of the distance of boundaries, which is no longer than a window.
     levels: u32,
@@ -67,18 +65,8 @@ pub(super) struct Slices {
     absorbed: i64,
     /// Slices below it are complete, and are still to be absorbed.
     complete: i64,
-    /// The number of the window that is leaving.
+    /// The number of the window that is leaving, or of the slice behind it where windows are cumulative.
     leaving: i64,
-}
-
-/// The specification of the tables: the closing key is the same in all of a table, and no key there.
-pub(super) fn of_tables(spec: &HashAggregateSpec) -> Option<HashAggregateSpec> {
-    let closing = spec.emission.closing().filter(|closing| closing.slices.is_some())?;
-    let mut spec = spec.clone();
-    let key = closing.key;
-    spec.keys.remove(key);
-    spec.key_types.remove(key);
-    Some(spec)
 }
 
 impl Slices {
@@ -88,24 +76,18 @@ impl Slices {
     /// `Unsupported` for rows that are withdrawn.
     pub(super) fn new(
         spec: &HashAggregateSpec,
-        closing: &ClosingSpec,
+        slices: SlicesSpec,
+        key: ClosingKey,
         bound: ClosingBound,
-        job: &JobContext,
     ) -> Result<Self> {
-        let Some(slices) = closing.slices else {
-            return Err(Error::Internal("windows that are not told".into()));
-        };
-        if spec.withdrawn || spec.phase != AggregatePhase::Single || spec.grouping_sets.is_some() {
+        if spec.withdrawn || spec.grouping_sets.is_some() {
             return Err(Error::Unsupported("windows of slices over such rows".into()));
         }
         if slices.count == 0 || slices.step == 0 || slices.length <= 0 {
             return Err(Error::Internal("windows without slices".into()));
         }
-        let schema = positional_schema(&spec.input);
         Ok(Slices {
-            key: closing.key,
-            start: compile(&spec.keys[closing.key], &schema, &job.functions)?,
-            key_type: spec.key_types[closing.key].clone(),
+            key,
             spec: slices,
             bound,
             open: BTreeMap::new(),
@@ -128,7 +110,7 @@ impl Slices {
         keys: &[ArrayRef],
         arguments: &[ArrayRef],
     ) -> Result<usize> {
-        let starts = as_i64(&self.start.evaluate(batch)?)?;
+        let starts = self.key.values(batch)?;
         let rows = batch.num_rows();
         let mut late = 0;
         for part in parts(&starts) {
@@ -136,8 +118,7 @@ impl Slices {
                 return Err(Error::Internal("a row without a slice".into()));
             };
             let slice = self.number(start);
-            let last_window = slice - slice.rem_euclid(self.step());
-            if last_window + self.count() <= self.absorbed {
+            if self.is_late(slice) {
                 late += part.rows.len(rows);
                 continue;
             }
@@ -149,6 +130,38 @@ impl Slices {
             }
         }
         Ok(late)
+    }
+
+    /// Merges the partial results of a slice. Gives the number of rows in them that are late.
+    pub(super) fn merge(
+        &mut self,
+        shape: &Arc<Shape>,
+        reservation: &Reservation,
+        pages: Pages,
+    ) -> Result<u64> {
+        let pane = pages.pane().ok_or_else(|| Error::Internal("pages of no slice".into()))?;
+        let Some(start) = pane.key else {
+            return Err(Error::Internal("a row without a slice".into()));
+        };
+        let slice = self.number(start);
+        if self.is_late(slice) {
+            return Ok(pane.rows);
+        }
+        let mut places = self.places(slice);
+        let Some(last) = places.pop() else {
+            return Err(Error::Internal("a slice without a table".into()));
+        };
+        if places.is_empty() {
+            self.table(last, shape, reservation)?.merge(pages.into_pages()?)?;
+            return Ok(0);
+        }
+        // The pages go into one table; the others read them there.
+        let mut late = AggregateTable::new(shape, reservation)?;
+        late.merge(pages.into_pages()?)?;
+        for place in places.into_iter().chain([last]) {
+            self.table(place, shape, reservation)?.merge_table(&mut late)?;
+        }
+        Ok(0)
     }
 
     /// Notes that the slices below a watermark are complete; whether windows may leave.
@@ -179,36 +192,81 @@ impl Slices {
                     break;
                 }
             }
-            self.absorb(shape, reservation)?;
-            let window = self.absorbed - self.count();
-            let table = match window.rem_euclid(self.step()) {
-                0 => self.gather(window, shape, reservation)?,
-                _ => None,
+            let table = match self.spec.cumulative {
+                true => self.cumulate(shape, reservation)?,
+                false => self.slide(shape, reservation)?,
             };
-            self.blocks = self.blocks.split_off(&(window + 1, 0));
-            self.from = self.from.split_off(&(window + 1));
             if let Some(mut table) = table {
                 table.finish();
-                self.leaving = window;
                 return Ok(Some(table));
             }
         }
         Ok(None)
     }
 
-    /// Completes rows of results by the start of the window that is leaving.
-    pub(super) fn add_key(&self, columns: &mut Vec<ArrayRef>, rows: usize) -> Result<()> {
-        let range = || Error::user("window out of range of its timestamp type");
-        let start = self.leaving.checked_mul(self.spec.length);
-        let start =
-            start.and_then(|start| start.checked_add(self.spec.origin)).ok_or_else(range)?;
-        let starts: ArrayRef = Arc::new(Int64Array::from_value(start, rows));
-        let starts = match self.key_type {
-            DataType::Int64 => starts,
-            _ => cast(&starts, &self.key_type)?,
+    /// The groups of the window that ends with the next slice.
+    fn slide(
+        &mut self,
+        shape: &Arc<Shape>,
+        reservation: &Reservation,
+    ) -> Result<Option<AggregateTable>> {
+        self.absorb(shape, reservation)?;
+        let window = self.absorbed - self.count();
+        let table = match window.rem_euclid(self.step()) {
+            0 => self.gather(window, shape, reservation)?,
+            _ => None,
         };
-        columns.insert(self.key, starts);
-        Ok(())
+        self.blocks = self.blocks.split_off(&(window + 1, 0));
+        self.from = self.from.split_off(&(window + 1));
+        self.leaving = window;
+        Ok(table)
+    }
+
+    /// As [`Self::slide`] where windows begin together: what was gathered from their beginning.
+    fn cumulate(
+        &mut self,
+        shape: &Arc<Shape>,
+        reservation: &Reservation,
+    ) -> Result<Option<AggregateTable>> {
+        let slice = self.absorbed;
+        self.absorbed += 1;
+        let first = self.beginning(slice);
+        if let Some(mut table) = self.open.remove(&slice) {
+            entry(&mut self.from, first, shape, reservation)?.merge_table(&mut table)?;
+        }
+        self.leaving = self.absorbed;
+        if self.absorbed == first + self.count() {
+            return Ok(self.from.remove(&first));
+        }
+        let mut copy = None;
+        if let Some(gathered) = self.from.get_mut(&first) {
+            merge_into(&mut copy, gathered, shape, reservation)?;
+        }
+        Ok(copy)
+    }
+
+    /// The first slice of the cumulative windows that hold a slice.
+    fn beginning(&self, slice: i64) -> i64 {
+        slice - slice.rem_euclid(self.count())
+    }
+
+    /// Completes rows of results by the start or end of the window that is leaving.
+    pub(super) fn add_key(&self, columns: &mut Vec<ArrayRef>, rows: usize) -> Result<()> {
+        let start = self.leaving.checked_mul(self.spec.length);
+        let start = start.and_then(|start| start.checked_add(self.spec.origin));
+        match start {
+            Some(_) => self.key.add_to(columns, start, rows),
+            None => Err(Error::user("window out of range of its timestamp type")),
+        }
+    }
+
+    /// Whether all windows of a slice have left.
+    fn is_late(&self, slice: i64) -> bool {
+        let last_window = match self.spec.cumulative {
+            true => self.beginning(slice),
+            false => slice - slice.rem_euclid(self.step()),
+        };
+        last_window + self.count() <= self.absorbed
     }
 
     fn count(&self) -> i64 {
@@ -231,6 +289,9 @@ impl Slices {
     fn places(&self, slice: i64) -> Vec<Place> {
         if slice >= self.absorbed {
             return vec![Place::Open(slice)];
+        }
+        if self.spec.cumulative {
+            return vec![Place::From(self.beginning(slice))];
         }
         let next_window = self.absorbed - self.count() + 1;
         let mut places = Vec::new();

@@ -1,0 +1,158 @@
+//! The partial phase of groups that close before the input ends.
+//!
+//! Rows are grouped where they are, a table for each pane, and leave as pages before the next watermark does, or when
+//! they are many. Which rows are late the final phase says: the rows of one pane between two watermarks share their fate,
+//! as all of them are behind the same ones. Their number goes with their pages. Invariant: pages hold groups of one pane.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use super::outgoing::{Outgoing, PARTITIONS};
+use super::panes::{ClosingKey, parts};
+use super::shape::Shape;
+use super::table::AggregateTable;
+use crate::aggregates::AggregateStates;
+use crate::batch::Batch;
+use crate::error::Result;
+use crate::memory::Reservation;
+use crate::rows::{Pages, PanePages, take_array};
+
+/// Groups up to which rows are gathered, in all panes.
+const GROUPS_MAX: usize = 32 << 10;
+/// Bytes that states may keep beside the rows, in all panes.
+const BESIDE_BYTES_MAX: usize = 16 << 20;
+/// Panes without rows that are kept for their room.
+const EMPTY_PANES_MAX: usize = 16;
+
+/// See the module.
+pub(super) struct PartialPanes {
+    shape: Arc<Shape>,
+    key: ClosingKey,
+    reservation: Reservation,
+    panes: BTreeMap<Option<i64>, Gathered>,
+    /// Fills states of rows that are handed over.
+    states: AggregateStates,
+    outgoing: Outgoing,
+    /// Into how many radix partitions rows are split.
+    partitions: usize,
+    ready: VecDeque<Pages>,
+}
+
+/// The rows of a pane since the last watermark.
+struct Gathered {
+    table: AggregateTable,
+    rows: u64,
+}
+
+impl PartialPanes {
+    /// No rows yet, for consumers that are as many as producers or fewer.
+    pub(super) fn new(
+        shape: &Arc<Shape>,
+        key: ClosingKey,
+        producers: usize,
+        reservation: &Reservation,
+    ) -> Result<Self> {
+        let outgoing = Outgoing::new(shape, reservation);
+        Ok(PartialPanes {
+            shape: Arc::clone(shape),
+            key,
+            reservation: reservation.share(),
+            panes: BTreeMap::new(),
+            states: outgoing.states_from(shape)?,
+            outgoing,
+            partitions: (4 * producers).next_power_of_two().min(PARTITIONS),
+            ready: VecDeque::new(),
+        })
+    }
+
+    /// Takes a compact batch in.
+    pub(super) fn take(&mut self, batch: &Batch) -> Result<()> {
+        let arguments = self.shape.arguments(batch)?;
+        let keys = self.shape.keys_of(batch)?;
+        for part in parts(&self.key.values(batch)?) {
+            let rows = part.rows.len(batch.num_rows());
+            let gathered = match self.panes.entry(part.pane) {
+                std::collections::btree_map::Entry::Occupied(known) => known.into_mut(),
+                std::collections::btree_map::Entry::Vacant(vacant) => {
+                    let table = AggregateTable::new(&self.shape, &self.reservation)?;
+                    vacant.insert(Gathered { table, rows: 0 })
+                }
+            };
+            gathered.table.update(&part.rows.of(&keys)?, &part.rows.of(&arguments)?, rows)?;
+            gathered.rows += rows as u64;
+        }
+        if self.is_full() {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    fn is_full(&self) -> bool {
+        let tables = || self.panes.values().map(|gathered| &gathered.table);
+        tables().map(AggregateTable::len).sum::<usize>() >= GROUPS_MAX
+            || tables().map(AggregateTable::beside_bytes).sum::<usize>() > BESIDE_BYTES_MAX
+    }
+
+    /// Makes everything ready to be sent.
+    pub(super) fn flush(&mut self) -> Result<()> {
+        // Times go on: later rows rarely belong to the first panes.
+        while self.panes.len() > EMPTY_PANES_MAX
+            && self.panes.first_key_value().is_some_and(|(_, gathered)| gathered.rows == 0)
+        {
+            self.panes.pop_first();
+        }
+        for (key, gathered) in &mut self.panes {
+            let rows = std::mem::take(&mut gathered.rows);
+            if rows == 0 {
+                continue;
+            }
+            let partitions = if self.shape.carried.is_empty() {
+                gathered.table.take_partitions(self.partitions)?
+            } else {
+                self.outgoing.add_table(&mut gathered.table, &mut self.states)?;
+                gathered.table.clear()?;
+                self.outgoing.take_partitions()
+            };
+            let mut pane = PanePages { key: *key, rows };
+            for (partition, pages) in partitions.into_iter().enumerate() {
+                if pages.is_empty() {
+                    continue;
+                }
+                let layout = Arc::clone(&self.shape.handover);
+                self.ready.push_back(Pages::new(layout, partition as u32, pages).of_pane(pane));
+                // Each row is counted once.
+                pane.rows = 0;
+            }
+        }
+        Ok(())
+    }
+
+    /// The next pages to be sent.
+    pub(super) fn next_ready(&mut self) -> Option<Pages> {
+        self.ready.pop_front()
+    }
+
+    /// Appends the rows to a snapshot; nothing is ready.
+    pub(super) fn write_to(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        for (key, gathered) in self.panes.iter_mut().filter(|(_, gathered)| gathered.rows > 0) {
+            out.push(u8::from(key.is_some()));
+            out.extend_from_slice(&key.unwrap_or_default().to_le_bytes());
+            out.extend_from_slice(&gathered.rows.to_le_bytes());
+            gathered.table.write_to(out)?;
+        }
+        Ok(())
+    }
+
+    /// Takes over what [`Self::write_to`] wrote.
+    pub(super) fn read_from(&mut self, bytes: &mut &[u8]) -> Result<()> {
+        while !bytes.is_empty() {
+            let known = take_array::<1>(bytes)?[0] != 0;
+            let key = i64::from_le_bytes(take_array(bytes)?);
+            let rows = u64::from_le_bytes(take_array(bytes)?);
+            let mut table = AggregateTable::new(&self.shape, &self.reservation)?;
+            table.read_from(bytes)?;
+            self.panes.insert(known.then_some(key), Gathered { table, rows });
+        }
+        Ok(())
+    }
+}
