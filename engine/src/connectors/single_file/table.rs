@@ -133,7 +133,7 @@ fn plain_table(definition: &TableDefinition, path: &str, role: Role) -> Result<A
         let spec = SinkSpec { sink: FILE_SINK.to_string(), options: target.to_value() };
         let sink = TableSink { spec, parallel: false, takes_changes: false };
         let constraints = definition.constraints.clone();
-        return Ok(Arc::new(PlainSink { schema, constraints, sink }));
+        return Ok(Arc::new(PlainSink { path: PathBuf::from(path), schema, constraints, sink }));
     }
     let mut options = FileOptions { schema: definition.schema.clone(), ..FileOptions::default() };
     for (key, value) in others {
@@ -244,6 +244,7 @@ impl Table for SingleFileTable {
 /// A file that is written alone, in a format of files.
 #[derive(Debug)]
 struct PlainSink {
+    path: PathBuf,
     schema: SchemaRef,
     constraints: Constraints,
     sink: TableSink,
@@ -255,11 +256,18 @@ impl Table for PlainSink {
     }
 
     fn connector(&self) -> &str {
-        crate::connectors::blackhole::CONNECTOR
+        CONNECTOR
     }
 
     fn options(&self) -> serde_json::Value {
-        serde_json::json!({})
+        let spec = ReadSpec {
+            file: scan_file(&self.path),
+            found: self.path.exists(),
+            format: RowFormat::Json,
+            ignore_errors: false,
+            only_written: true,
+        };
+        serde_json::to_value(spec).expect("plain data without maps can be written as JSON")
     }
 
     fn statistics(&self) -> TableStatistics {
