@@ -1,7 +1,7 @@
 //! The queries of the Nexmark benchmark as they are written for Flink, where they are at hand, and others in its spirit:
 //! each gives the same rows as a batch query and as a stream.
 //!
-//! Where a query leaves open which of several rows it gives, only the columns that it does not leave open are compared.
+//! Windows of processing time hold other rows in each run, so that only their sums are compared. Where a query leaves open which of several rows it gives, only the columns that it does not leave open are compared.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -52,8 +52,9 @@ fn rows(
         let wanted = |name: &str| columns.is_empty() || columns.contains(&name);
         let shown = (0..batch.num_columns()).filter(|&at| wanted(schema.field(at).name()));
         let options = FormatOptions::default().with_null("NULL");
-        let columns: Vec<ArrayFormatter<'_>> =
-            shown.map(|at| ArrayFormatter::try_new(batch.column(at), &options).unwrap()).collect();
+        let columns: Vec<ArrayFormatter<'_>> = shown
+            .map(|at| ArrayFormatter::try_new(batch.column(at), &options).expect("it has a text"))
+            .collect();
         rows.extend((0..batch.num_rows()).map(|row| {
             let cells: Vec<String> = columns.iter().map(|c| c.value(row).to_string()).collect();
             cells.join("|")
@@ -83,7 +84,7 @@ fn session(corpus: &Path) -> Session {
         ("NEXMARK_TABLE", "datagen"),
     ];
     for file in ["ddl_gen.sql", "ddl_views.sql"] {
-        let mut text = std::fs::read_to_string(corpus.join(file)).unwrap();
+        let mut text = std::fs::read_to_string(corpus.join(file)).expect("it is readable");
         for (key, value) in options {
             text = text.replace(&format!("${{{key}}}"), value);
         }
