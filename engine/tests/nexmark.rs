@@ -1,7 +1,8 @@
 //! The queries of the Nexmark benchmark as they are written for Flink, where they are at hand, and others in its spirit:
 //! each gives the same rows as a batch query and as a stream.
 //!
-//! Windows of processing time hold other rows in each run, so that only their sums are compared. Where a query leaves open which of several rows it gives, only the columns that it does not leave open are compared.
+//! Windows of processing time hold other rows in each run, so that only their sums are compared. Where a query leaves
+//! open which of several rows it gives, only the columns that it does not leave open are compared.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
