@@ -10,7 +10,7 @@
 # kinds of events. Each query writes into a blackhole. A run with an almost empty file tells what starting costs.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-events=10000000 queries="q0 q1 q2 q3 q5 q7 q8 q15 q18 q19" engines="thalweg" threads=2 data=${TMPDIR:-/tmp}/nexmark settings=()
+events=10000000 queries="q0 q1 q2 q3 q5 q7 q8 q15 q18 q19" engines="thalweg" threads=2 data=target/nexmark settings=()
 while (($#)); do
   case $1 in
     --events) events=$2 ;;
