@@ -1,15 +1,15 @@
 //! Groups of windows that overlap: rows are grouped by slice, and windows are put together from slices.
 //!
-//! All windows begin and end where slices do, so that a row is in one slice, however many windows hold it. When the watermark passes the end of a window, the groups of its slices are merged and leave. For that, slices
-//! that are complete are gathered in two ways: in blocks of 2, 4, 8 … neighbours, and from each *boundary*, which is a
-//! multiple of the longest such length, onwards. A window is then the blocks up to a boundary, a few of which are
-//! merged, and what was gathered from there. A slice is merged into few tables by and by, each once.
-//!
-//! Windows that begin together are what was gathered from their beginning, each time that a slice is complete.
+//! All windows begin and end where slices do, so that a row is in one slice, however many windows hold it. When the
+//! watermark passes the end of a window, the groups of its slices are merged and leave. For that, slices that are
+//! complete are gathered in two ways: in blocks of 2, 4, 8 … neighbours, and from each *boundary*, which is a multiple
+//! of the longest such length, onwards. A window is then the blocks up to a boundary, a few of which are merged, and
+//! what was gathered from there. A slice is merged into few tables by and by, each once. Windows that begin together
+//! are what was gathered from their beginning, each time that a slice is complete.
 //!
 //! Invariants: slices below `absorbed` are complete; a slice that is complete is in all the tables that cover it, so
-//! that a row which comes for it nevertheless goes into each of them. A key is among the results of a window where it has
-//! rows. Only rows all of whose windows have left are late: they are counted and dropped.
+//! that a row which comes for it nevertheless goes into each of them. A key is among the results of a window where it
+//! has rows. Only rows all of whose windows have left are late: they are counted and dropped.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
