@@ -45,10 +45,7 @@ pub struct QueryPlan {
     /// Join hints, one for each relation that a hint names.
     pub hints: Vec<RelationHint>,
     /// Options that hints set for parts of the query.
-    pub options: Vec<OptionHint>,
-    /// The names of the query's derived tables and common table expressions, if options are set: the parts that have
-    /// none of their own.
-    pub blocks: Vec<String>,
+    pub options: Box<[OptionHint]>,
 }
 
 /// `OPTIONS('key' = 'value')` for a part of a query.
@@ -60,6 +57,9 @@ pub struct OptionHint {
     pub key: String,
     /// Its value, as it is written between the quotes.
     pub value: String,
+    /// The names of the statement's derived tables and common table expressions: parts that have options of their own, or
+    /// none.
+    pub blocks: Arc<[String]>,
 }
 
 /// A join hint about one relation of a query.

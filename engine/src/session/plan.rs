@@ -69,7 +69,7 @@ pub(crate) fn physical_plan(
         }),
         hints: query.hints.iter().filter_map(join_hint).collect(),
         buffer_timeouts: query.options.iter().map(timeout_hint).collect::<Result<_>>()?,
-        blocks: query.blocks.clone(),
+        blocks: query.options.first().map(|o| o.blocks.to_vec()).unwrap_or_default(),
     };
     let options = OptimizerOptions {
         threads: settings.threads(),

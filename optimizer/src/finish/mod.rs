@@ -86,13 +86,13 @@ pub fn optimize(
         columns: Arc::new(columns),
         warnings: searched.warnings,
         streaming,
+        buffer_timeouts: BTreeMap::new(),
     };
+    buffer_timeouts::assign(&mut plan, input);
     if cfg!(debug_assertions) {
         check(&plan).map_err(OptimizerError::InvalidPlan)?;
     }
-        buffer_timeouts: BTreeMap::new(),
     Ok(plan)
-    buffer_timeouts::assign(&mut plan, input);
 }
 
 /// Positions of the result's columns that tell its rows apart.

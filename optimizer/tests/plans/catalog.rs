@@ -12,7 +12,8 @@ use thalweg_optimizer::{
     StatisticsProvider, TableStatistics, TimeoutHint, TimeoutScope, optimize,
 };
 use thalweg_planner::{
-    Catalog, Planner, PlannerError, SharedSource, Statement, TableName, ViewDefinition,
+    Catalog, HintScope, OptionHint, Planner, PlannerError, SharedSource, Statement, TableName,
+    ViewDefinition,
 };
 
 /// A table of which only statistics exist.
@@ -142,12 +143,11 @@ pub fn input(sql: &str, tables: &Tables) -> OptimizerInput {
                 relation: hint.relation,
             })
             .collect(),
-    }
+        blocks: query.options.first().map(|o| o.blocks.to_vec()).unwrap_or_default(),
         buffer_timeouts: query.options.into_iter().map(timeout).collect(),
-        blocks: query.blocks,
+    }
 }
 
-/// Options with so many threads.
 /// The timeouts of these tests are whole microseconds.
 fn timeout(option: OptionHint) -> TimeoutHint {
     let scope = match option.scope {
@@ -159,6 +159,7 @@ fn timeout(option: OptionHint) -> TimeoutHint {
     TimeoutHint { scope, micros: option.value.parse().expect("a number") }
 }
 
+/// Options with so many threads.
 pub fn threads(threads: usize) -> OptimizerOptions {
     OptimizerOptions { threads, ..OptimizerOptions::default() }
 }

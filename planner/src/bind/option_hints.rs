@@ -33,6 +33,7 @@ pub(super) fn options_of(hint: &Hint) -> Result<Vec<OptionHint>> {
         let after = after.trim_start().strip_prefix('=').ok_or_else(invalid)?;
         let (value, after) = quoted(after).ok_or_else(invalid)?;
         let (scope, key) = (hint.scope.clone(), key.to_lowercase());
+        let blocks = hint.blocks.clone();
         if !KNOWN.contains(&key.as_str()) {
             return Err(PlannerError::name(format!(
                 "unknown option \"{key}\" of the hint OPTIONS"
@@ -43,7 +44,7 @@ pub(super) fn options_of(hint: &Hint) -> Result<Vec<OptionHint>> {
             )
             .with_span(hint.span));
         }
-        options.push(OptionHint { scope, key, value: value.to_string() });
+        options.push(OptionHint { scope, key, value: value.to_string(), blocks });
         match after.trim_start().strip_prefix(',') {
             Some(next) => rest = next,
             None if after.trim().is_empty() => return Ok(options),

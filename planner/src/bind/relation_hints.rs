@@ -58,10 +58,10 @@ pub(super) fn attach(statement: &mut Statement, hints: &[Hint]) -> Result<()> {
 
 fn attach_to_query(query: &mut QueryPlan, hints: &[Hint]) -> Result<()> {
     let known = relation_names(query)?;
+    let mut options = Vec::new();
     for hint in hints {
         if hint.name == OPTIONS {
-            query.options.extend(options_of(hint)?);
-            query.blocks = hint.blocks.to_vec();
+            options.extend(options_of(hint)?);
             continue;
         }
         if !JOIN_HINTS.contains(&hint.name.as_str()) {
@@ -88,6 +88,7 @@ fn attach_to_query(query: &mut QueryPlan, hints: &[Hint]) -> Result<()> {
             query.hints.push(RelationHint { name: hint.name.clone(), relation });
         }
     }
+    query.options = options.into();
     Ok(())
 }
 

@@ -71,8 +71,7 @@ pub(crate) fn finish_query(rewriter: &Rewriter, plan: LogicalPlan) -> crate::Res
         shared: Vec::new(),
         hints: Vec::new(),
         emit: None,
-        options: Vec::new(),
-        blocks: Vec::new(),
+        options: Box::default(),
     };
     for plan in shared.into_iter().rev() {
         if let Some(plan) = narrow(rewriter, &mut query, plan).map_err(translate)? {
