@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use datafusion_expr::{LogicalPlan, TableSource};
+use thalweg_planner::Emit;
 
 /// Tells whether a table source stands for a shared plan, and for which.
 pub type SharedIdOf = Arc<dyn Fn(&dyn TableSource) -> Option<u32> + Send + Sync>;
@@ -35,6 +36,8 @@ pub struct OptimizerInput {
     pub stream_of: StreamOf,
     /// Join hints.
     pub hints: Vec<JoinHint>,
+    /// When results leave of groups that a watermark closes; `None` for when they are closed.
+    pub emit: Option<Emit>,
     /// Buffer timeouts of parts of the query.
     pub buffer_timeouts: Vec<TimeoutHint>,
     /// The names of the query's derived tables and common table expressions; needed only with `buffer_timeouts`.
@@ -124,6 +127,7 @@ impl OptimizerInput {
             shared_id: Arc::new(|_| None),
             stream_of: Arc::new(|_| None),
             hints: Vec::new(),
+            emit: None,
             buffer_timeouts: Vec::new(),
             blocks: Vec::new(),
         }

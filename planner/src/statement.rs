@@ -44,8 +44,33 @@ pub struct QueryPlan {
     pub shared: Vec<SharedPlan>,
     /// Join hints, one for each relation that a hint names.
     pub hints: Vec<RelationHint>,
+    /// When results leave of groups that a watermark closes; `None` if the query does not say.
+    pub emit: Option<Emit>,
     /// Options that hints set for parts of the query.
     pub options: Box<[OptionHint]>,
+}
+
+/// The clause EMIT of a query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Emit {
+    /// When results leave.
+    pub when: EmitWhen,
+    /// How long groups are kept after they have closed, for rows that come late; microseconds.
+    pub allow_lateness_us: i64,
+}
+
+/// When results of groups leave that a watermark closes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EmitWhen {
+    /// When they are closed.
+    WindowClose,
+    /// Whenever they change.
+    Update,
+    /// Their changes, from time to time.
+    Periodic {
+        /// How often, in microseconds of the clock.
+        every_us: i64,
+    },
 }
 
 /// `OPTIONS('key' = 'value')` for a part of a query.
@@ -220,6 +245,8 @@ pub struct CreateTable {
     pub options: Vec<(String, String)>,
     /// The rows it starts with, already cast to `schema`.
     pub query: Option<QueryPlan>,
+    /// Whether rows only come, and never go or change.
+    pub append_only: bool,
 }
 
 /// `CREATE VIEW`.
@@ -245,8 +272,6 @@ pub struct CreateView {
 #[derive(Debug, Clone)]
 pub struct CreateMaterializedView {
     /// Its name.
-    /// Whether rows only come, and never go or change.
-    pub append_only: bool,
     pub name: TableName,
     /// The defining query as text.
     pub sql: String,
@@ -418,7 +443,7 @@ pub enum Statement {
         statement: Box<Statement>,
     },
     /// See [`CreateTable`].
-    CreateTable(CreateTable),
+    CreateTable(Box<CreateTable>),
     /// See [`CreateView`].
     CreateView(CreateView),
     /// See [`CreateMaterializedView`].

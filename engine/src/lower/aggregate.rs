@@ -6,11 +6,13 @@ use thalweg_optimizer::physical::{
     ShipStrategy,
 };
 use thalweg_optimizer::{Closing, Emission};
+use thalweg_planner::EmitWhen;
 use thalweg_runtime::expr::Expr;
 use thalweg_runtime::graph;
 use thalweg_runtime::operators::OperatorSpec;
 use thalweg_runtime::operators::hash_aggregate::{
-    self, AggregateSpec, ClosingSpec, GroupingSetsSpec, HashAggregateSpec, LateKeysSpec, SlicesSpec,
+    self, AggregateSpec, ClosingSpec, Early, FiringSpec, GroupingSetsSpec, HashAggregateSpec,
+    LateKeysSpec, SlicesSpec,
 };
 use thalweg_runtime::operators::project::ProjectSpec;
 use thalweg_runtime::operators::sort_aggregate::SortAggregateSpec;
@@ -104,7 +106,8 @@ impl Lowering<'_> {
         let all_keys = match &final_spec.emission {
             hash_aggregate::Emission::Closed(_) => final_spec.keys.len() - 1,
             hash_aggregate::Emission::AtEnd
-            | hash_aggregate::Emission::Changes => final_spec.keys.len(),
+            | hash_aggregate::Emission::Changes
+            | hash_aggregate::Emission::Fired(_) => final_spec.keys.len(),
         };
         let stays = final_spec.grouping_sets.is_none() && !self.meeting.contains(&node.id);
         fragment.push(node.id, OperatorSpec::HashAggregate(final_spec));
@@ -226,6 +229,17 @@ impl Lowering<'_> {
         Ok(match emission {
             Emission::AtEnd => hash_aggregate::Emission::AtEnd,
             Emission::Changes => hash_aggregate::Emission::Changes,
+            Emission::Fired(closing, emit) => hash_aggregate::Emission::Fired(FiringSpec {
+                closing: self.closing(closing, group_by)?,
+                early: match emit.when {
+                    EmitWhen::WindowClose => Early::Never,
+                    EmitWhen::Update => Early::Update,
+                    EmitWhen::Periodic { every_us } => {
+                        Early::Periodic { every_us: every_us.unsigned_abs() }
+                    }
+                },
+                lateness_us: emit.allow_lateness_us,
+            }),
             Emission::Closed(closing) => {
                 hash_aggregate::Emission::Closed(self.closing(closing, group_by)?)
             }

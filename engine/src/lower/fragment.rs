@@ -144,6 +144,29 @@ impl Lowering<'_> {
         Fragment { chain: Vec::new(), edges, parallelism, columns }
     }
 
+    /// A fragment that reads several others, port i the i-th. One that holds no operator becomes no vertex: its edges go
+    /// on to the port.
+    pub fn meeting(
+        &mut self,
+        inputs: Vec<(Fragment, graph::ExchangeMode)>,
+        name: &str,
+        parallelism: usize,
+        columns: Vec<ColumnId>,
+    ) -> Fragment {
+        let mut edges = Vec::new();
+        for (port, (fragment, mode)) in inputs.into_iter().enumerate() {
+            let port = PortId(port as u16);
+            if fragment.chain.is_empty() {
+                edges.extend(fragment.edges.into_iter().map(|edge| OpenEdge { port, ..edge }));
+                continue;
+            }
+            let source = self.close(fragment, name);
+            let (ship, role) = (graph::ShipStrategy::Forward, graph::EdgeRole::Data);
+            edges.push(OpenEdge { source, port, ship, mode, role });
+        }
+        Fragment { chain: Vec::new(), edges, parallelism, columns }
+    }
+
     /// Marks the edges of a fragment that has just begun as leaving an iteration.
     pub fn leave_iteration(&self, mut fragment: Fragment) -> Fragment {
         fragment.edges.iter_mut().for_each(|e| e.role = graph::EdgeRole::Exit);

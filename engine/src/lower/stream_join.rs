@@ -1,8 +1,8 @@
 //! Joins of two streams, and what is left of a changelog.
 
+use datafusion_common::JoinType;
 use thalweg_optimizer::Expiry;
 use thalweg_optimizer::physical::{ColumnId, PhysicalNode, PhysicalOp};
-use datafusion_common::JoinType;
 use thalweg_runtime::operators::OperatorSpec;
 use thalweg_runtime::operators::fold::FoldSpec;
 use thalweg_runtime::operators::stream_join::{
@@ -15,9 +15,8 @@ use super::fragment::{Fragment, exchange_mode};
 
 impl Lowering<'_> {
     pub(super) fn stream_join(&mut self, node: &PhysicalNode) -> Result<Fragment> {
-        let PhysicalOp::StreamJoin {
-            join_type, on, filter, null_equal, null_aware, mark, expiry,
-        } = &node.op
+        let PhysicalOp::StreamJoin { join_type, on, filter, null_equal, null_aware, mark, expiry } =
+            &node.op
         else {
             return Err(Error::Internal("not a join of streams".into()));
         };
@@ -42,14 +41,10 @@ impl Lowering<'_> {
         let inputs = [left, right]
             .into_iter()
             .zip(&node.inputs)
-            .map(|(side, channel)| {
-                let vertex = self.close(side, "stream");
-                let ship = thalweg_runtime::graph::ShipStrategy::Forward;
-                (vertex, ship, exchange_mode(channel.mode))
-            })
+            .map(|(side, channel)| (side, exchange_mode(channel.mode)))
             .collect();
         let parallelism = self.parallelism(node);
-        let mut fragment = self.reading(inputs, parallelism, node.output.clone());
+        let mut fragment = self.meeting(inputs, "stream", parallelism, node.output.clone());
         fragment.push(node.id, OperatorSpec::StreamJoin(spec));
         Ok(fragment)
     }
@@ -72,6 +67,7 @@ impl Lowering<'_> {
                 Some(ExpirySpec {
                     time: scope.lower(&expiry.time)?,
                     bound: watermark.lower(&expiry.bound)?,
+                    own: expiry.own.as_ref().map(|own| watermark.lower(own)).transpose()?,
                     watermark_type: self.columns.get(expiry.watermark).data_type.clone(),
                 })
             }

@@ -132,7 +132,8 @@ async fn measure(
     plan: &PhysicalPlan,
 ) -> Result<HashMap<u32, Actual>> {
     let executor = &cx.session.inner.executor;
-    let mut execution = executor.start(plan, result_schema(query), None, &cx.settings, &cx.token)?;
+    let mut execution =
+        executor.start(plan, result_schema(query), None, &cx.settings, &cx.token)?;
     while let Some(batch) = poll_fn(|context| execution.poll_batch(context)).await {
         batch?;
     }

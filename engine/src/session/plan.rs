@@ -68,6 +68,7 @@ pub(crate) fn physical_plan(
             (unbounded || changes || event_time.is_some()).then_some(stream)
         }),
         hints: query.hints.iter().filter_map(join_hint).collect(),
+        emit: query.emit,
         buffer_timeouts: query.options.iter().map(timeout_hint).collect::<Result<_>>()?,
         blocks: query.options.first().map(|o| o.blocks.to_vec()).unwrap_or_default(),
     };

@@ -126,7 +126,7 @@ pub(super) async fn run(cx: &StatementContext<'_>, statement: Statement) -> Resu
     match statement {
         Statement::Query(plan) => query::frame(cx, plan),
         Statement::Explain { options, statement } => explain::frame(cx, *statement, options).await,
-        Statement::CreateTable(create) => write::create_table(cx, create).await,
+        Statement::CreateTable(create) => write::create_table(cx, *create).await,
         Statement::CreateView(create) => create_view(cx, create),
         Statement::CreateExternalTable(create) => write::create_external_table(cx, create),
         Statement::CreateSchema { name, if_not_exists } => {

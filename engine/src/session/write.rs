@@ -45,8 +45,8 @@ pub(super) async fn create_table(cx: &StatementContext<'_>, create: CreateTable)
         watermark,
         options,
         query,
-    } = create;
         append_only,
+    } = create;
     if let Some((key, _)) = options.first() {
         let report = Report::new(format!("unknown option \"{key}\" of a table in memory"));
         return Err(Error::catalog(report.with_hint(registry::HOW_TO_NAME_ONE.to_string())));
@@ -153,10 +153,10 @@ pub(super) async fn insert(cx: &StatementContext<'_>, insert: Insert) -> Result<
         return Ok(written);
     }
     let memory = memory_table(source.as_ref(), &format!("INSERT INTO \"{name}\""))?;
-    let batches = rows(cx, &input, memory.schema()).await?;
     if overwrite {
         refuse_append_only(memory, &format!("INSERT OVERWRITE \"{name}\""))?;
     }
+    let batches = rows(cx, &input, memory.schema()).await?;
     let count = count(&batches);
     match overwrite {
         true => memory.replace(batches)?,
@@ -225,6 +225,16 @@ pub(super) fn memory_table<'a>(source: &'a dyn TableSource, what: &str) -> Resul
     })
 }
 
+/// Fails for a table whose rows never go or change.
+pub(super) fn refuse_append_only(table: &MemoryTable, what: &str) -> Result<()> {
+    if !table.is_append_only() {
+        return Ok(());
+    }
+    let report = Report::new(format!("{what} is not possible"))
+        .with_detail("The table is APPEND ONLY: its rows never go or change.");
+    Err(Error::Statement(Box::new(report)))
+}
+
 /// `COPY … TO`.
 pub(super) async fn copy(cx: &StatementContext<'_>, copy: Copy) -> Result<Frame> {
     let executor = &cx.session.inner.executor;
@@ -236,16 +246,6 @@ pub(super) async fn copy(cx: &StatementContext<'_>, copy: Copy) -> Result<Frame>
     for (key, value) in &copy.options {
         if !target.set(key, value)? {
             return Err(unknown_option(key, &FileWriteOptions::KEYS));
-/// Fails for a table whose rows never go or change.
-pub(super) fn refuse_append_only(table: &MemoryTable, what: &str) -> Result<()> {
-    if !table.is_append_only() {
-        return Ok(());
-    }
-    let report = Report::new(format!("{what} is not possible"))
-        .with_detail("The table is APPEND ONLY: its rows never go or change.");
-    Err(Error::Statement(Box::new(report)))
-}
-
         }
     }
     if !copy.partition_by.is_empty() {

@@ -37,7 +37,7 @@ pub fn optimize(
 ) -> Result<PhysicalPlan> {
     let input = input.borrow();
     let mut query = relational::bind(input)?;
-    let streaming = streaming::prepare(&mut query, &input.stream_of, options)?;
+    let streaming = streaming::prepare(&mut query, input, options)?;
     // A buffer timeout may be of one reader alone.
     if streaming && options.strategies.shared_scans && input.buffer_timeouts.is_empty() {
         streaming::share(&mut query);

@@ -134,6 +134,10 @@ impl<'a> Names<'a> {
                 let leaves = match emission {
                     Emission::AtEnd => String::new(),
                     Emission::Changes => ", results change".to_owned(),
+                    Emission::Fired(closing, _) => {
+                        let key = self.column(closing.key);
+                        format!(", results change until the watermark passes {key}, or after")
+                    }
                     Emission::Closed(closing) => {
                         let key = self.column(closing.key);
                         match closing.slices {

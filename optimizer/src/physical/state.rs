@@ -10,7 +10,7 @@ impl Names<'_> {
     pub fn state(&self, node: &PhysicalNode) -> Option<String> {
         match &node.op {
             PhysicalOp::HashAggregate { phase, group_by, emission, .. } => match emission {
-                Emission::Closed(closing) => {
+                Emission::Closed(closing) | Emission::Fired(closing, _) => {
                     Some(format!("state bounded by the watermark on {}", self.column(closing.key)))
                 }
                 Emission::Changes if group_by.is_empty() => {

@@ -183,7 +183,7 @@ impl Search<'_> {
 fn spread_keys(spec: &AggregateSpec) -> impl Iterator<Item = (ColumnId, ColumnId)> {
     let closing = match &spec.emission {
         Emission::Closed(closing) => Some(closing.key),
-        Emission::AtEnd | Emission::Changes => None,
+        Emission::AtEnd | Emission::Changes | Emission::Fired(..) => None,
     };
     spec.group_by.iter().copied().filter(move |(output, _)| Some(*output) != closing)
 }
@@ -207,6 +207,7 @@ impl Aggregation<'_> {
     /// and what changes must be in one place.
     pub fn splittable(&self) -> bool {
         let whole = |call: &AggregateCall| !call.distinct && call.order_by.is_empty();
-        self.spec.emission != Emission::Changes && self.spec.aggregates.iter().all(whole)
+        !matches!(self.spec.emission, Emission::Changes | Emission::Fired(..))
+            && self.spec.aggregates.iter().all(whole)
     }
 }

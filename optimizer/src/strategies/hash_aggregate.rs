@@ -132,7 +132,7 @@ impl Search<'_> {
         // Groups that close are handed over with each watermark, which comes with a batch.
         let batches = match &spec.emission {
             Emission::Closed(_) => (share / self.options.batch as f64).max(1.0),
-            Emission::AtEnd | Emission::Changes => 1.0,
+            Emission::AtEnd | Emission::Changes | Emission::Fired(..) => 1.0,
         };
         let each = if aggregation.keys.is_empty() {
             1.0

@@ -22,7 +22,11 @@ pub(super) fn of_join(
     let mut take = |earlier: &Expr, later: &Expr| {
         let Some((bound, watermark)) = bounds.of_expr(earlier, columns) else { return };
         inherited.extend(kept_bound(later, &bound, watermark, bounds));
-        expiries.push(Expiry { time: later.clone(), bound, watermark });
+        let type_of = |id: ColumnId| &columns.get(id).data_type;
+        let own =
+            bounds.of_expr(later, columns).filter(|(_, of)| type_of(*of) == type_of(watermark));
+        let own = own.map(|(own, of)| replaced(&own, of, watermark));
+        expiries.push(Expiry { time: later.clone(), bound, own, watermark });
     };
     for (left, right) in &spec.on {
         take(&left.expr(), &right.expr());

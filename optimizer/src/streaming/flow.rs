@@ -2,6 +2,7 @@
 
 use datafusion_common::JoinType;
 use datafusion_expr::Expr;
+use thalweg_planner::Emit;
 
 use crate::physical::ColumnId;
 
@@ -67,6 +68,8 @@ pub enum Emission {
     Closed(Closing),
     /// As changes of what left before.
     Changes,
+    /// As changes, of groups that a key closes; the query says when.
+    Fired(Closing, Emit),
 }
 
 /// When rows of one side of a join can match nothing more.
@@ -76,7 +79,9 @@ pub struct Expiry {
     pub time: Expr,
     /// Rows whose time is below this, over the watermark, match no row of the other side that is still to come.
     pub bound: Expr,
-    /// The column that stands for the watermark in the bound.
+    /// What no later time of the side itself is below, over the watermark; `None` if nothing is known.
+    pub own: Option<Expr>,
+    /// The column that stands for the watermark in the bounds.
     pub watermark: ColumnId,
 }
 

@@ -20,14 +20,14 @@ use std::collections::BTreeMap;
 use datafusion_common::JoinType;
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_expr::Expr;
-use thalweg_planner::opened_lists;
+use thalweg_planner::{Emit, EmitWhen, opened_lists};
 
 use self::bounds::Bounds;
 pub use self::flow::{Closing, Emission, Expiry, Slices};
 pub(crate) use self::flow::{Flow, join_withdraws};
 pub(crate) use self::shared_scans::share;
 use crate::error::{OptimizerError, Result};
-use crate::input::StreamOf;
+use crate::input::{OptimizerInput, StreamOf};
 use crate::options::{OptimizerOptions, ResultUse};
 use crate::physical::{Channel, ColumnId, ColumnTable, PhysicalOp, Side};
 use crate::relational::{AggregateSpec, Rel, RelOp, RelQuery};
@@ -37,9 +37,10 @@ use crate::search::Search;
 /// because a table has no end.
 pub(crate) fn prepare(
     query: &mut RelQuery,
-    stream_of: &StreamOf,
+    input: &OptimizerInput,
     options: &OptimizerOptions,
 ) -> Result<bool> {
+    let stream_of = &input.stream_of;
     let stream = |rel: &Rel| any_stream(rel, stream_of);
     let streaming = options.streaming
         || stream(&query.root)
@@ -53,6 +54,8 @@ pub(crate) fn prepare(
         columns: &mut query.columns,
         bounds: Bounds::default(),
         shared: BTreeMap::new(),
+        emit: input.emit,
+        closes: false,
     };
     for shared in &mut query.shared {
         let flow = walk.visit(&mut shared.root, false)?;
@@ -62,6 +65,13 @@ pub(crate) fn prepare(
         walk.shared.insert(shared.id, shared.root.flow);
     }
     walk.visit(&mut query.root, false)?;
+    let open = query.root.flow.live && !walk.closes;
+    if input.emit.is_some_and(|emit| open && emit.when != EmitWhen::Update) {
+        return Err(refused(
+            "EMIT in a query whose groups no watermark closes",
+            "declare a WATERMARK for the table and group by windows of its column, or write EMIT ON UPDATE",
+        ));
+    }
     if query.root.flow.changes && options.result == ResultUse::Rows {
         if query.root.flow.endless {
             return Err(refused(
@@ -98,7 +108,7 @@ pub(crate) fn withdraws(op: &PhysicalOp, inputs: &[Channel], search: &Search<'_>
             passed || (join_withdraws(*join_type) && expiry.len() < 2)
         }
         PhysicalOp::HashAggregate { emission, .. } => match emission {
-            Emission::Changes => true,
+            Emission::Changes | Emission::Fired(..) => true,
             Emission::AtEnd | Emission::Closed(_) => false,
         },
         PhysicalOp::ChangelogWindow { .. } => true,
@@ -188,6 +198,10 @@ struct Walk<'a> {
     bounds: Bounds,
     /// How the rows of shared plans come.
     shared: BTreeMap<u32, Flow>,
+    /// When results leave of groups that a watermark closes.
+    emit: Option<Emit>,
+    /// Whether there are such.
+    closes: bool,
 }
 
 impl Walk<'_> {
@@ -225,11 +239,11 @@ impl Walk<'_> {
             }
             RelOp::Aggregate(spec) => {
                 spec.emission = match self.closing(spec) {
-                    Some(closing) => Emission::Closed(closing),
+                    Some(closing) => self.emission(closing),
                     None if input.live => Emission::Changes,
                     None => Emission::AtEnd,
                 };
-                let changes = spec.emission == Emission::Changes;
+                let changes = matches!(spec.emission, Emission::Changes | Emission::Fired(..));
                 let spec = spec.clone();
                 self.keep_implied(&spec);
                 let flow = Flow { changes, ..input };
@@ -253,6 +267,10 @@ impl Walk<'_> {
                 Flow { changes: true, ..input }
             }
             RelOp::Sort { .. } | RelOp::Limit { .. } if input.live => return self.ordered(rel),
+            RelOp::AssertSingleRow if input.live && is_one_row(&rel.inputs[0]) => {
+                *rel = take(&mut rel.inputs[0]);
+                rel.flow
+            }
             RelOp::AssertSingleRow | RelOp::RecursiveCte { .. } if input.endless => {
                 return Err(refused(
                     "such a subquery over an endless table",
@@ -305,7 +323,7 @@ impl Walk<'_> {
             }
             return flow;
         }
-        let alone = !in_join && !rel.inputs.iter().any(|input| is_join(input));
+        let alone = !in_join && !rel.inputs.iter().any(is_join);
         let sides = [rel.inputs[0].output.as_slice(), rel.inputs[1].output.as_slice()];
         let (expiries, inherited) = match alone {
             true => expiries::of_join(spec, sides, &self.bounds, self.columns),
@@ -395,13 +413,23 @@ impl Walk<'_> {
     fn keep_implied(&mut self, spec: &AggregateSpec) {
         let closing = match &spec.emission {
             Emission::Closed(closing) => Some(&closing.bound),
-            Emission::AtEnd | Emission::Changes => None,
+            Emission::AtEnd | Emission::Changes | Emission::Fired(..) => None,
         };
         for (output, _) in &spec.group_by {
             let implied = self.bounds.of(*output).zip(closing);
             if !implied.is_some_and(|(bound, closing)| contains(bound, closing)) {
                 self.bounds.forget([*output]);
             }
+        }
+    }
+
+    /// When results leave of groups that a key closes.
+    fn emission(&mut self, closing: Closing) -> Emission {
+        self.closes = true;
+        let at_close = Emit { when: EmitWhen::WindowClose, allow_lateness_us: 0 };
+        match self.emit.filter(|emit| *emit != at_close) {
+            None => Emission::Closed(closing),
+            Some(emit) => Emission::Fired(closing, emit),
         }
     }
 
@@ -433,6 +461,15 @@ fn size(expr: &Expr) -> usize {
         Ok(TreeNodeRecursion::Continue)
     });
     counted.map_or(0, |_| parts)
+}
+
+/// Whether there is one row at any time: an aggregation without keys, or what is computed of it.
+fn is_one_row(rel: &Rel) -> bool {
+    match &rel.op {
+        RelOp::Aggregate(spec) => spec.group_by.is_empty() && spec.grouping_sets.is_none(),
+        RelOp::Compute { .. } => is_one_row(&rel.inputs[0]),
+        _ => false,
+    }
 }
 
 fn is_join(rel: &Rel) -> bool {

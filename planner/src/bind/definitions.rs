@@ -150,7 +150,7 @@ impl Context<'_> {
                 Some(query)
             }
         };
-        Ok(Statement::CreateTable(CreateTable {
+        Ok(Statement::CreateTable(Box::new(CreateTable {
             name: table,
             if_not_exists: create.if_not_exists,
             or_replace: create.or_replace,
@@ -165,7 +165,7 @@ impl Context<'_> {
             options,
             query,
             append_only: declared.append_only,
-        }))
+        })))
     }
 
     fn refuse_table_clauses(&self, create: &ast::CreateTable) -> Result<()> {

@@ -85,9 +85,7 @@ impl RelationPlanner for Relations {
                 let plan = function.plan(name, args, &self.event_times, context)?;
                 Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, alias.clone()))))
             }
-            TableFactor::NestedJoin { table_with_joins, alias: Some(alias) }
-                if is_asof(&alias) =>
-            {
+            TableFactor::NestedJoin { table_with_joins, alias: Some(alias) } if is_asof(&alias) => {
                 let plan = plan_asof(*table_with_joins, context)?;
                 Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, None))))
             }

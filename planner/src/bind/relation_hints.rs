@@ -20,17 +20,30 @@ const JOIN_HINTS: [&str; 4] = ["BROADCAST", "SHUFFLE_HASH", "SHUFFLE_MERGE", "NE
 /// Gives the hints of a statement's text to the query inside it.
 pub(super) fn attach(statement: &mut Statement, hints: &[Hint]) -> Result<()> {
     let [first, ..] = hints else { return Ok(()) };
-    let query = match statement {
+    if let Statement::Prepare { .. } = statement {
+        // Its hints are read when it is executed.
+        return Ok(());
+    }
+    let query = query_of(statement).ok_or_else(|| {
+        PlannerError::not_supported(format!("the hint {} in a statement of this kind", first.name))
+            .with_hint("hints work where the statement itself runs a query".to_string())
+            .with_span(first.span)
+    })?;
+    attach_to_query(query, hints)
+}
+
+/// The query that a statement runs; `None` if it runs none.
+pub(super) fn query_of(statement: &mut Statement) -> Option<&mut QueryPlan> {
+    match statement {
         Statement::Query(query) => Some(query),
-        Statement::Explain { statement, .. } => return attach(statement, hints),
+        Statement::Explain { statement, .. } => query_of(statement),
         Statement::Insert(insert) => Some(&mut insert.input),
         Statement::Copy(copy) => Some(&mut copy.input),
         Statement::Modify(modify) => Some(&mut modify.input),
         Statement::CreateTable(create) => create.query.as_mut(),
         Statement::CreateMaterializedView(create) => Some(&mut create.query),
-        // Its hints are read when it is executed.
-        Statement::Prepare { .. } => return Ok(()),
         Statement::CreateView(_)
+        | Statement::Prepare { .. }
         | Statement::CreateExternalTable(_)
         | Statement::CreateSchema { .. }
         | Statement::CopyFrom(_)
@@ -47,13 +60,7 @@ pub(super) fn attach(statement: &mut Statement, hints: &[Hint]) -> Result<()> {
         | Statement::StopJob(_)
         | Statement::Execute { .. }
         | Statement::Deallocate { .. } => None,
-    };
-    let query = query.ok_or_else(|| {
-        PlannerError::not_supported(format!("the hint {} in a statement of this kind", first.name))
-            .with_hint("hints work where the statement itself runs a query".to_string())
-            .with_span(first.span)
-    })?;
-    attach_to_query(query, hints)
+    }
 }
 
 fn attach_to_query(query: &mut QueryPlan, hints: &[Hint]) -> Result<()> {

@@ -50,6 +50,10 @@ pub(crate) fn plan_statement(
     let context = Context { planner, catalog, parsed: statement, parameters };
     let planned = context.plan(&statement.ast).and_then(|mut planned| {
         relation_hints::attach(&mut planned, &statement.hints)?;
+        if let (Some(emit), Some(query)) = (statement.emit, relation_hints::query_of(&mut planned))
+        {
+            query.emit = Some(emit);
+        }
         Ok(planned)
     });
     planned.map_err(|error| complete(error, statement, &planner.functions))
@@ -83,14 +87,14 @@ impl Binder<'_> {
         if self.planner.options.null_divisions {
             divide_to_null(&mut tree);
         }
+        mark_temporal(&mut tree);
         refuse(&tree)?;
         desugar(&mut tree, parameters)?;
         compare_rows(&mut tree);
-        mark_temporal(&mut tree);
+        mark_asof(&mut tree);
         resolve_using(&mut tree)?;
         group_by_windows(&mut tree)?;
         resolve_ctes(&mut tree, self.planner.options.share_ctes)?;
-        mark_asof(&mut tree);
         mark_operations(&mut tree);
         Ok(tree)
     }
@@ -139,10 +143,9 @@ impl<'a> Context<'a> {
         match ast {
             Ast::Query(query) => self.query(query).map(Statement::Query),
             Ast::Table(name) => self.query(&select_all_from(name.clone())).map(Statement::Query),
-            Ast::Explain { options, inner } => Ok(Statement::Explain {
-                options: *options,
-                statement: Box::new(self.plan(inner)?),
-            }),
+            Ast::Explain { options, inner } => {
+                Ok(Statement::Explain { options: *options, statement: Box::new(self.plan(inner)?) })
+            }
             Ast::Copy(copy) => self.copy(copy),
             Ast::CreateTable { create, columns } => self.create_table(create, columns),
             Ast::ExternalTable(table) => self.external_table(table),

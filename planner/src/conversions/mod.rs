@@ -27,9 +27,9 @@ use datafusion_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
-pub(crate) use processing_time::PROCTIME;
 pub use instants::zoned_text;
 pub(crate) use intervals::IntervalPlanner;
+pub(crate) use processing_time::PROCTIME;
 pub use texts::limit_results;
 
 /// One of the conversions.

@@ -97,18 +97,18 @@ impl Clause<'_> {
             self.take(&["CHANGELOG"]);
         }
         let changelog = self.is_behind("CHANGELOG");
-        let when = if self.take(&["AFTER", "WINDOW", "CLOSE"]) || self.take(&["ON", "WINDOW", "CLOSE"])
-        {
-            EmitWhen::WindowClose
-        } else if self.take(&["ON", "UPDATE"]) {
-            EmitWhen::Update
-        } else if self.take(&["PERIODIC"]) {
-            EmitWhen::Periodic { every_us: self.interval()? }
-        } else if changelog {
-            EmitWhen::Update
-        } else {
-            EmitWhen::WindowClose
-        };
+        let when =
+            if self.take(&["AFTER", "WINDOW", "CLOSE"]) || self.take(&["ON", "WINDOW", "CLOSE"]) {
+                EmitWhen::WindowClose
+            } else if self.take(&["ON", "UPDATE"]) {
+                EmitWhen::Update
+            } else if self.take(&["PERIODIC"]) {
+                EmitWhen::Periodic { every_us: self.interval()? }
+            } else if changelog {
+                EmitWhen::Update
+            } else {
+                EmitWhen::WindowClose
+            };
         let allow_lateness_us = match self.take(&["ALLOW", "LATENESS"]) {
             true => self.interval()?,
             false => 0,
@@ -163,6 +163,14 @@ impl Clause<'_> {
 
 /// Units that may follow the quoted number of an interval.
 const UNITS: [&str; 10] = [
-    "MILLISECOND", "MILLISECONDS", "SECOND", "SECONDS", "MINUTE", "MINUTES", "HOUR", "HOURS", "DAY",
+    "MILLISECOND",
+    "MILLISECONDS",
+    "SECOND",
+    "SECONDS",
+    "MINUTE",
+    "MINUTES",
+    "HOUR",
+    "HOURS",
+    "DAY",
     "DAYS",
 ];

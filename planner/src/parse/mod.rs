@@ -8,6 +8,7 @@ mod asof;
 mod copy;
 mod depth;
 mod dialect;
+mod emit;
 mod external;
 mod hint_places;
 mod hints;
@@ -28,14 +29,14 @@ use std::sync::Arc;
 use datafusion_sql::sqlparser::ast::{self, ObjectName, Query};
 
 use crate::error::Span;
-use crate::statement::{ExplainOptions, JobName};
+use crate::statement::{Emit, ExplainOptions, JobName};
 
 pub use hint_places::HintScope;
 pub use hints::Hint;
 pub(crate) use hints::OPTIONS;
 
-pub(crate) use copy::{CopyAst, CopySource};
 pub(crate) use asof::USING as ASOF_USING;
+pub(crate) use copy::{CopyAst, CopySource};
 pub(crate) use external::ExternalTableAst;
 pub(crate) use position::{span_of, text_after};
 pub(crate) use script::{parse_script, tokens_of};
@@ -49,6 +50,7 @@ pub struct ParsedStatement {
     pub(crate) range: Range<usize>,
     pub(crate) span: Span,
     pub(crate) hints: Vec<Hint>,
+    pub(crate) emit: Option<Emit>,
     pub(crate) ast: Ast,
 }
 

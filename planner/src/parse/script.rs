@@ -11,6 +11,7 @@ use datafusion_sql::sqlparser::parser::{Parser, ParserError};
 use datafusion_sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Word};
 
 use super::dialect::ThalwegDialect;
+use super::emit::Emits;
 use super::materialized::Materialized;
 use super::position::{LineIndex, span_of, split_place};
 use super::table_columns::TakenColumns;
@@ -81,6 +82,7 @@ pub(super) struct Script<'a> {
     index: &'a LineIndex<'a>,
     tokens: Vec<TokenWithSpan>,
     materialized: Materialized,
+    emits: Emits,
     pub(super) taken_columns: TakenColumns,
     pub(super) parser: Parser<'static>,
 }
@@ -89,12 +91,13 @@ impl<'a> Script<'a> {
     fn new(text: &'a Arc<str>, index: &'a LineIndex<'a>, tokens: Vec<TokenWithSpan>) -> Self {
         let mut stripped = tokens.clone();
         operators::join(&mut stripped);
+        asof::rewrite(&mut stripped);
         window_functions::rewrite(&mut stripped);
         let materialized = Materialized::take_from(&mut stripped);
-        asof::rewrite(&mut stripped);
+        let emits = Emits::take_from(&mut stripped);
         let taken_columns = TakenColumns::take_from(&mut stripped);
         let parser = Self::parser_of(stripped);
-        Script { text, index, tokens, materialized, taken_columns, parser }
+        Script { text, index, tokens, materialized, emits, taken_columns, parser }
     }
 
     pub(super) fn parser_of(tokens: Vec<TokenWithSpan>) -> Parser<'static> {
@@ -137,7 +140,8 @@ impl<'a> Script<'a> {
         let pair =
             |l: datafusion_sql::sqlparser::tokenizer::Location| (l.line as u32, l.column as u32);
         let span = Span { start: pair(start), end: pair(end) };
-        Ok(ParsedStatement { text: Arc::clone(self.text), range, span, hints, ast })
+        let emit = self.emits.within(start, end)?;
+        Ok(ParsedStatement { text: Arc::clone(self.text), range, span, hints, emit, ast })
     }
 
     /// The tokens from `first` up to the parser's next one.

@@ -8,7 +8,7 @@ use super::stub::{plan, stub};
 #[track_caller]
 fn memory(columns: &str) -> CreateTable {
     match plan(&format!("CREATE TABLE x ({columns})")) {
-        Ok(Statement::CreateTable(table)) => table,
+        Ok(Statement::CreateTable(table)) => *table,
         Ok(other) => panic!("{other:?}"),
         Err(error) => panic!("{error} {error:?}"),
     }

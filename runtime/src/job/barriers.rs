@@ -118,8 +118,12 @@ mod tests {
         let spec = SinkSpec { sink: "s".into(), options: serde_json::Value::Null };
         let link = ChainedOperator { operator_id: 0, plan_node: 0, spec: OperatorSpec::Sink(spec) };
         let mut graph = JobGraph::default();
-        let sink =
-            graph.add_vertex(JobVertex { name: "sink".into(), parallelism: 3, chain: vec![link], buffer_timeout: None });
+        let sink = graph.add_vertex(JobVertex {
+            name: "sink".into(),
+            parallelism: 3,
+            chain: vec![link],
+            buffer_timeout: None,
+        });
         let barriers = Barriers::new(&graph);
         let id = barriers.ask();
         assert_eq!((id, barriers.ask()), (CheckpointId(1), CheckpointId(1)), "one at a time");

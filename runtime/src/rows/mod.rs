@@ -43,7 +43,7 @@ pub use layout::{NO_ROW, RowId, RowLayout, StateField, StateSlot};
 pub use page::RowPage;
 pub(crate) use page::short_bytes;
 pub(crate) use page_codec::{take_array, take_bytes};
-pub use pages::{PanePages, Pages};
+pub use pages::{Pages, PanePages};
 pub use partition::{PartitionedRows, partition_of};
 pub use selected::Selected;
 pub use sort_key::{SortColumn, SortKeyEncoder, SortKeys, key_prefix};

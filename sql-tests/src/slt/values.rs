@@ -145,7 +145,8 @@ fn composite(dialect: Dialect, column: &ArrayRef, row: usize) -> String {
                 Err(error) => return format!("unprintable: {error}"),
             };
             let values = list.as_list::<i32>().value(row);
-            let cells: Vec<String> = (0..values.len()).map(|at| cell(&values, at, "NULL")).collect();
+            let cells: Vec<String> =
+                (0..values.len()).map(|at| cell(&values, at, "NULL")).collect();
             format!("{{{}}}", cells.join(","))
         }
     }

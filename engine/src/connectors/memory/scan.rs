@@ -17,9 +17,12 @@ use crate::connectors::scan::{ReadLayout, SplitFormat, SplitProgress, SplitScan,
 
 type Batches = Vec<RecordBatch>;
 
+/// What jobs have seen of tables, by the numbers of both.
+type Seen = HashMap<(usize, u64), Weak<Batches>>;
+
 /// The rows that running jobs see, by the job's place in memory and the number of the table. A job keeps its sources,
 /// and so the rows, as long as it lives; what a dead one has left stands for nothing.
-static SEEN: LazyLock<Mutex<HashMap<(usize, u64), Weak<Batches>>>> = LazyLock::new(Mutex::default);
+static SEEN: LazyLock<Mutex<Seen>> = LazyLock::new(Mutex::default);
 
 /// Opens the source of a table.
 pub(super) fn open(spec: &SourceSpec, table: &Living, job: &Arc<JobContext>) -> Arc<dyn Source> {

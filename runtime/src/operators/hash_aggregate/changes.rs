@@ -32,8 +32,8 @@ pub(super) struct Changes {
     ready: VecDeque<Batch>,
 }
 
-/// The groups of one grouping set.
-struct SetTable {
+/// The groups of one grouping set, or of one pane.
+pub(super) struct SetTable {
     table: AggregateTable,
     /// The key columns of the only group, where the set has no keys.
     only: Option<Vec<ArrayRef>>,
@@ -46,7 +46,7 @@ struct SetTable {
 
 /// The groups of a batch, each once.
 #[derive(Default)]
-struct Touched {
+pub(super) struct Touched {
     /// A bit for each group, all zero between batches.
     seen: Vec<u64>,
     /// Groups that have a row among the results, and then those that have none.
@@ -175,8 +175,19 @@ impl Changes {
 }
 
 impl SetTable {
+    /// No groups yet; there are keys.
+    pub(super) fn keyed(shape: &Arc<Shape>, reservation: &Reservation) -> Result<Self> {
+        let table = AggregateTable::new(shape, reservation)?;
+        Ok(SetTable { table, only: None, emitted: false, last: (Vec::new(), Vec::new()) })
+    }
+
+    /// The groups.
+    pub(super) fn table_mut(&mut self) -> &mut AggregateTable {
+        &mut self.table
+    }
+
     /// Takes rows in and out; gives the changes of the results.
-    fn change(
+    pub(super) fn change(
         &mut self,
         keys: &[ArrayRef],
         arguments: &[ArrayRef],
@@ -297,7 +308,7 @@ impl ChangedRows {
 }
 
 /// Cuts a batch into such that hold their bounds in rows and bytes, and no group apart.
-fn cut(batch: Batch, batch_rows: usize, out: &mut VecDeque<Batch>) {
+pub(super) fn cut(batch: Batch, batch_rows: usize, out: &mut VecDeque<Batch>) {
     let rows = batch.num_rows();
     let row_bytes = batch.data_bytes() / rows.max(1);
     let most = (BATCH_BYTES_MAX / row_bytes.max(1)).clamp(64.min(batch_rows), batch_rows).max(2);

@@ -15,6 +15,7 @@ mod changelog_model;
 #[cfg(test)]
 mod changelog_tests;
 mod changes;
+mod firing;
 mod late_keys;
 mod levels;
 #[cfg(test)]
@@ -41,6 +42,8 @@ use arrow_schema::DataType;
 use serde::{Deserialize, Serialize};
 
 use self::changes::Changes;
+use self::firing::Firing;
+pub use self::firing::{Early, FiringSpec};
 use self::late_keys::LateKeys;
 pub use self::late_keys::LateKeysSpec;
 use self::levels::Levels;
@@ -120,13 +123,15 @@ pub enum Emission {
     Closed(ClosingSpec),
     /// After each batch, as a change of what left before: the old result is deleted, the new one inserted.
     Changes,
+    /// As changes until a key is behind the watermark, or after that.
+    Fired(FiringSpec),
 }
 
 impl Emission {
     fn closing(&self) -> Option<&ClosingSpec> {
         match self {
             Emission::Closed(closing) => Some(closing),
-            Emission::AtEnd | Emission::Changes => None,
+            Emission::AtEnd | Emission::Changes | Emission::Fired(_) => None,
         }
     }
 }
@@ -151,6 +156,8 @@ pub struct HashAggregate {
     partial_key: Option<ClosingKey>,
     /// The partial phase where groups close.
     partial_panes: Option<PartialPanes>,
+    /// Instead of the tables, where changes leave of groups that close.
+    firing: Option<Firing>,
     /// Instead of the tables, where changes leave.
     changes: Option<Changes>,
     emits_changes: bool,
@@ -182,8 +189,9 @@ impl HashAggregate {
     /// # Errors
     /// `Unsupported` for functions and types that are not, and for rows that are withdrawn or changes in two phases.
     pub fn new(spec: &HashAggregateSpec, job: &JobContext) -> Result<Self> {
-        let emits_changes = spec.emission == Emission::Changes;
-        if spec.phase != AggregatePhase::Single && (spec.withdrawn || emits_changes) {
+        let emits_changes = matches!(spec.emission, Emission::Changes);
+        let fires = matches!(spec.emission, Emission::Fired(_));
+        if spec.phase != AggregatePhase::Single && (spec.withdrawn || emits_changes || fires) {
             return Err(Error::Unsupported("a changelog through a GROUP BY in two phases".into()));
         }
         let (mut panes, mut slices, mut partial_key) = (None, None, None);
@@ -198,9 +206,14 @@ impl HashAggregate {
         }
         let tables = panes::of_tables(spec);
         let shape = Shape::new(tables.as_ref().unwrap_or(spec), job)?;
+        let firing = match &spec.emission {
+            Emission::Fired(fired) => Some(Firing::new(fired, &spec.input, &shape, job)?),
+            Emission::AtEnd | Emission::Closed(_) | Emission::Changes => None,
+        };
         Ok(HashAggregate {
             phase: spec.phase,
             shape,
+            firing,
             late: LateKeys::new(spec, job)?,
             reservation: None,
             partial: None,
@@ -282,6 +295,12 @@ impl HashAggregate {
         if let Some(partial) = &mut self.partial_panes {
             return partial.take(&batch);
         }
+        if let Some(firing) = &mut self.firing {
+            let reservation = self.reservation.as_ref().expect("open makes it before any input");
+            let late = firing.take(batch, reservation, cx)?;
+            OperatorMetrics::add(&cx.metrics.late_rows, late as u64);
+            return Ok(());
+        }
         let deletes = deletes_of(&batch)?;
         if let Some(changes) = &mut self.changes {
             return changes.take(&batch, deletes.as_ref(), cx.job.options.batch_rows);
@@ -350,6 +369,31 @@ impl HashAggregate {
         self.tables.iter_mut().flatten().for_each(AggregateTable::finish);
         self.state = State::Emitting { table: 0, next: 0, ended };
         Ok(())
+    }
+
+    /// The step of an aggregate that tells results of groups before or after they close.
+    fn step_firing(&mut self, cx: &OperatorContext<'_>) -> Result<Output> {
+        let (Some(firing), Some(reservation)) = (&mut self.firing, &self.reservation) else {
+            return Err(Error::Internal("an aggregate was not opened".into()));
+        };
+        let batch_rows = cx.job.options.batch_rows;
+        let late = match self.state {
+            State::Ended => {
+                self.state = State::Done;
+                firing.end(reservation, batch_rows)?
+            }
+            State::Taking | State::Emitting { .. } if std::mem::take(&mut self.flush) => {
+                firing.tell_waiting(reservation, batch_rows)?
+            }
+            State::Taking | State::Emitting { .. } => firing.tick(reservation, cx)?,
+            State::Done => 0,
+        };
+        OperatorMetrics::add(&cx.metrics.late_rows, late as u64);
+        Ok(match (firing.next_ready(batch_rows)?, self.state) {
+            (Some(batch), _) => Output::Element(PortId(0), StreamElement::Batch(batch)),
+            (None, State::Ended | State::Done) => Output::Finished,
+            (None, State::Taking | State::Emitting { .. }) => Output::NeedInput(PortSet::Any),
+        })
     }
 
     /// Lets panes leave.
@@ -489,7 +533,7 @@ impl Operator for HashAggregate {
     }
 
     fn step(&mut self, cx: &mut OperatorContext<'_>) -> Result<Output> {
-        if std::mem::take(&mut self.flush) {
+        if self.firing.is_none() && std::mem::take(&mut self.flush) {
             self.flush_partial()?;
         }
         if let Some(element) = self.input.take() {
@@ -502,6 +546,9 @@ impl Operator for HashAggregate {
                 (None, State::Ended | State::Done) => Output::Finished,
                 (None, State::Taking | State::Emitting { .. }) => Output::NeedInput(PortSet::Any),
             });
+        }
+        if self.firing.is_some() {
+            return self.step_firing(cx);
         }
         if self.state == State::Ended {
             // The results that left last may have been of closed panes alone.
@@ -527,7 +574,11 @@ impl Operator for HashAggregate {
         })
     }
 
-    fn on_watermark(&mut self, watermark: Watermark, _cx: &mut OperatorContext<'_>) -> Result<()> {
+    fn on_watermark(&mut self, watermark: Watermark, cx: &mut OperatorContext<'_>) -> Result<()> {
+        if let (Some(firing), Some(reservation)) = (&mut self.firing, &self.reservation) {
+            let late = firing.pass(watermark, reservation, cx.job.options.batch_rows)?;
+            OperatorMetrics::add(&cx.metrics.late_rows, late as u64);
+        }
         // What came before the watermark leaves before it.
         self.flush |= self.partial_panes.is_some();
         if let Some(slices) = &mut self.slices
@@ -557,7 +608,8 @@ impl Operator for HashAggregate {
     }
 
     fn on_barrier(&mut self, _id: CheckpointId, _cx: &mut OperatorContext<'_>) -> Result<()> {
-        self.flush = self.partial.is_some() || self.partial_panes.is_some();
+        let gathers = self.partial.is_some() || self.partial_panes.is_some();
+        self.flush = gathers || self.firing.is_some();
         Ok(())
     }
 
@@ -593,6 +645,10 @@ impl Operator for HashAggregate {
             changes.write_to(&mut bytes)?;
             return Ok(StateSnapshot { bytes });
         }
+        if let Some(firing) = &mut self.firing {
+            firing.write_to(&mut bytes)?;
+            return Ok(StateSnapshot { bytes });
+        }
         if let Some(partial) = &mut self.partial_panes {
             partial.write_to(&mut bytes)?;
             return Ok(StateSnapshot { bytes });
@@ -622,6 +678,9 @@ impl Operator for HashAggregate {
         }
         if let Some(changes) = &mut self.changes {
             return changes.read_from(&mut bytes);
+        }
+        if let (Some(firing), Some(reservation)) = (&mut self.firing, &self.reservation) {
+            return firing.read_from(reservation, &mut bytes);
         }
         if let Some(partial) = &mut self.partial_panes {
             return partial.read_from(&mut bytes);

@@ -245,7 +245,12 @@ fn closing_spec() -> OperatorSpec {
             result: DataType::Int64,
         }],
         late_keys: Vec::new(),
-        emission: Emission::Closed(ClosingSpec { key: 0, bound, watermark_type: micros, slices: None }),
+        emission: Emission::Closed(ClosingSpec {
+            key: 0,
+            bound,
+            watermark_type: micros,
+            slices: None,
+        }),
         withdrawn: false,
     })
 }
@@ -293,4 +298,68 @@ fn open_groups_leave_at_the_end_when_a_watermark_came_last() {
         _ => None,
     });
     assert_eq!(h::rows(&batches.collect::<Vec<_>>()), ["1|1", "2|1"]);
+}
+
+/// [`closing_spec`] with results that are told before groups close, or corrected after.
+fn fired_spec(early: Early, lateness_us: i64) -> OperatorSpec {
+    let OperatorSpec::HashAggregate(mut spec) = closing_spec() else { panic!("an aggregate") };
+    let Emission::Closed(closing) = spec.emission else { panic!("groups that close") };
+    spec.emission = Emission::Fired(FiringSpec { closing, early, lateness_us });
+    OperatorSpec::HashAggregate(spec)
+}
+
+/// What comes out of an aggregate: rows with their kinds, and watermarks.
+fn told(
+    spec: &OperatorSpec,
+    input: &[StreamElement],
+    interruptions: Interruptions,
+) -> (Vec<String>, u64) {
+    let job = harness::context(100);
+    let mut driver = Driver::new(spec, &job, interruptions).unwrap();
+    let out = driver.run(vec![input.to_vec()]).unwrap();
+    let text = out.into_iter().flat_map(|element| match element {
+        StreamElement::Batch(batch) => {
+            let kinds = batch.kinds().map(<[RowKind]>::to_vec);
+            let signs = (0..batch.num_rows()).map(|row| match &kinds {
+                Some(kinds) if kinds[row] == RowKind::Delete => "-",
+                _ => "+",
+            });
+            let rows = h::rows(std::slice::from_ref(&batch));
+            signs.zip(rows).map(|(sign, row)| format!("{sign}{row}")).collect::<Vec<_>>()
+        }
+        StreamElement::Watermark(Watermark(at)) => vec![format!("W{at}")],
+        other => panic!("emitted {other:?}"),
+    });
+    let text = text.collect();
+    (text, driver.metrics.late_rows.load(std::sync::atomic::Ordering::Relaxed))
+}
+
+#[test]
+fn results_are_told_before_groups_close_and_corrected_after() {
+    let watermark = |at| StreamElement::Watermark(Watermark(at));
+    let input = [
+        slots(&[Some(1), Some(1), Some(2)]),
+        slots(&[Some(1)]),
+        watermark(2),
+        slots(&[Some(1), Some(2)]),
+        watermark(5),
+        slots(&[Some(1), Some(5)]),
+    ];
+    let cases = [
+        // Each change; what comes for a group that has closed is late.
+        (Early::Update, 0, "+1|2 +2|1 -1|2 +1|3 W2 -2|1 +2|2 W5 +5|1", 2),
+        // At the close, and what comes within the time that is allowed after it.
+        (Early::Never, 2, "+1|3 W2 -1|3 +1|4 +2|2 W5 +5|1", 1),
+        // Never before a tick, of which none comes in a test, but when a group closes.
+        (Early::Periodic { every_us: 1 << 40 }, 0, "+1|3 +2|1 W2 -2|1 +2|2 W5 +5|1", 2),
+    ];
+    for (early, lateness, wanted, late) in cases {
+        for interruptions in [Interruptions::None, Interruptions::EveryBatch] {
+            let found = told(&fired_spec(early, lateness), &input, interruptions);
+            // What waited before a snapshot is told after it, at the first step.
+            if interruptions == Interruptions::None || !matches!(early, Early::Periodic { .. }) {
+                assert_eq!((found.0.join(" ").as_str(), found.1), (wanted, late), "{early:?}");
+            }
+        }
+    }
 }

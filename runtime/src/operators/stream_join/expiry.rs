@@ -30,6 +30,7 @@ const NEVER: i64 = i64::MAX;
 pub(super) struct Expiry {
     time: CompiledExpr,
     bound: CompiledExpr,
+    own: Option<CompiledExpr>,
     watermark_type: DataType,
     /// The number beside each row that is its time.
     pub(super) slot: usize,
@@ -47,6 +48,11 @@ impl Expiry {
         Ok(Expiry {
             time: compile(&spec.time, schema, &job.functions)?,
             bound: compile(&spec.bound, &watermark, &job.functions)?,
+            own: spec
+                .own
+                .as_ref()
+                .map(|own| compile(own, &watermark, &job.functions))
+                .transpose()?,
             watermark_type: spec.watermark_type.clone(),
             slot,
         })
@@ -59,7 +65,17 @@ impl Expiry {
     }
 
     /// The time below which rows match nothing that comes after a watermark.
-    pub(super) fn bound_at(&self, Watermark(at): Watermark) -> Result<i64> {
+    pub(super) fn bound_at(&self, watermark: Watermark) -> Result<i64> {
+        self.time_at(&self.bound, watermark)
+    }
+
+    /// The time below which rows are late when a watermark has passed.
+    fn late_below(&self, watermark: Watermark) -> Result<i64> {
+        let Some(own) = &self.own else { return Ok(i64::MIN) };
+        Ok(self.time_at(own, watermark)?.min(self.bound_at(watermark)?))
+    }
+
+    fn time_at(&self, expr: &CompiledExpr, Watermark(at): Watermark) -> Result<i64> {
         if at == i64::MIN || at == i64::MAX {
             return Ok(at);
         }
@@ -71,23 +87,8 @@ impl Expiry {
         };
         // A zone changes nothing about the number: the watermark is a point in time already.
         let typed = cast(&cast(&plain, &DataType::Int64)?, &self.watermark_type)?;
-        let bound = as_i64(&self.bound.evaluate(&Batch::new(vec![typed], 1))?)?;
+        let bound = as_i64(&expr.evaluate(&Batch::new(vec![typed], 1))?)?;
         Ok(if bound.is_valid(0) { bound.value(0) } else { i64::MIN })
-    }
-
-    /// The watermark as a time: rows of later times are never late, whatever the bound is. None where the time is not
-    /// one of a clock.
-    pub(super) fn watermark_time(&self, Watermark(at): Watermark) -> Option<i64> {
-        match self.time.data_type() {
-            DataType::Timestamp(TimeUnit::Second, _) => Some(at.div_euclid(1_000_000)),
-            DataType::Timestamp(TimeUnit::Millisecond, _) | DataType::Date64 => {
-                Some(at.div_euclid(1_000))
-            }
-            DataType::Timestamp(TimeUnit::Microsecond, _) => Some(at),
-            DataType::Timestamp(TimeUnit::Nanosecond, _) => Some(at.saturating_mul(1_000)),
-            DataType::Date32 => Some(at.div_euclid(86_400_000_000)),
-            _ => None,
-        }
     }
 }
 
@@ -126,8 +127,7 @@ impl Expiring {
             return Ok(false);
         }
         self.bound = bound;
-        let late = expiry.watermark_time(watermark).map_or(bound, |time| time.min(bound));
-        self.late_below = self.late_below.max(late);
+        self.late_below = self.late_below.max(expiry.late_below(watermark)?);
         Ok(true)
     }
 

@@ -57,15 +57,15 @@ impl Case {
     fn spec(&self) -> OperatorSpec {
         let of_side = |behind: i64| {
             let bound = plus(cast(Expr::Column(0), DataType::Int64), behind);
-            let (time, bound) = match self.clock {
-                true => (cast(Expr::Column(1), MICROS), cast(bound, MICROS)),
-                false => (Expr::Column(1), bound),
+            let (time, bound, own) = match self.clock {
+                true => (cast(Expr::Column(1), MICROS), cast(bound, MICROS), Expr::Column(0)),
+                false => (Expr::Column(1), bound, cast(Expr::Column(0), DataType::Int64)),
             };
             StreamJoinSide {
                 types: vec![DataType::Int64; 3],
                 keys: vec![Expr::Column(0)],
                 withdrawn: self.withdrawn,
-                expiry: Some(ExpirySpec { time, bound, watermark_type: MICROS }),
+                expiry: Some(ExpirySpec { time, bound, own: Some(own), watermark_type: MICROS }),
             }
         };
         let (left, right) = (|| Expr::Column(1), || Expr::Column(4));
@@ -105,8 +105,7 @@ impl Case {
 
     /// The time below which rows of a side are late.
     fn late_below(&self, side: usize, watermark: i64) -> i64 {
-        let bound = self.bound(side, watermark);
-        if self.clock { bound.min(watermark) } else { bound }
+        self.bound(side, watermark).min(watermark)
     }
 
     /// The join of all rows; those without a match where `is_out` says so.
@@ -195,13 +194,13 @@ fn rows_leave_when_they_expire() {
             let mut rows: [Vec<Row>; 2] = Default::default();
             let (mut watermark, mut late) = (0, 0);
             for time in 0..60 {
-                for side in 0..2 {
+                for (side, rows) in rows.iter_mut().enumerate() {
                     let mut came = Vec::new();
                     for _ in 0..random.below(4) {
                         let in_time = watermark + random.below(9) as i64;
                         came.push(random_row(&mut random, in_time));
                     }
-                    rows[side].extend(&came);
+                    rows.extend(&came);
                     if time > 20 && random.below(4) == 0 {
                         let before = case.late_below(side, watermark) - 1;
                         came.push(random_row(&mut random, before));

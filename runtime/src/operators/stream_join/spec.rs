@@ -46,6 +46,9 @@ pub struct ExpirySpec {
     /// Over the watermark as the only column: rows with a time below it match no row of the other side that is still to
     /// come. It has the type of the time.
     pub bound: Expr,
+    /// What no time of a row of this side that comes in time is below, over the watermark likewise: a row below both is
+    /// late. Without it no row is.
+    pub own: Option<Expr>,
     /// The type of the watermark there: a timestamp.
     pub watermark_type: DataType,
 }
