@@ -17,11 +17,11 @@ mod collected {
 
     impl Collected {
         pub fn add(&self, text: &str) {
-            self.0.lock().unwrap().push(text.to_string());
+            self.0.lock().expect("no thread panics").push(text.to_string());
         }
 
         pub fn all(&self) -> Vec<String> {
-            self.0.lock().unwrap().clone()
+            self.0.lock().expect("no thread panics").clone()
         }
     }
 }

@@ -17,7 +17,7 @@ fn session() -> Session {
         "SET buffer_timeout = -1",
         "CREATE TABLE slow (v BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '24')",
     ] {
-        run(&session, sql).unwrap();
+        run(&session, sql).expect("a test runs what works");
     }
     session
 }
@@ -26,10 +26,20 @@ fn session() -> Session {
 /// leave, as it ends the scans.
 fn count(session: &Session, sql: &str) -> usize {
     block_on(async {
-        let mut stream = session.sql(sql).await.unwrap().stream().unwrap();
+        let mut stream = session
+            .sql(sql)
+            .await
+            .expect("a test runs what works")
+            .stream()
+            .expect("a test runs what works");
         let mut rows = 0;
         while rows < 3 {
-            rows += stream.next().await.unwrap().unwrap().num_rows();
+            rows += stream
+                .next()
+                .await
+                .expect("a test runs what works")
+                .expect("a test runs what works")
+                .num_rows();
         }
         rows.min(3)
     })

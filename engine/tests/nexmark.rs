@@ -179,7 +179,7 @@ fn queries_of_the_benchmark_give_the_same_rows_in_both_modes() {
     ok(&session, &create);
     let mut failures = Vec::new();
     for (name, sql) in queries(&session, &corpus) {
-        let mut in_mode = |mode: &str| {
+        let in_mode = |mode: &str| {
             ok(&session, &format!("SET execution.runtime_mode = {mode}"));
             rows(&session, &sql, determined(&name))
         };

@@ -135,6 +135,7 @@ pub fn input(sql: &str, tables: &Tables) -> OptimizerInput {
             .collect(),
         shared_id: Arc::new(id),
         stream_of: Arc::new(|_| None),
+        emit: None,
         hints: query
             .hints
             .into_iter()
