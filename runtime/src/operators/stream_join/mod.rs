@@ -103,7 +103,7 @@ impl StreamJoin {
                 }
                 None => {
                     if let Some(work) = self.work.take() {
-                        work.finish(&mut self.states)?;
+                        work.finish(&self.shape, &mut self.states)?;
                     }
                 }
             }

@@ -86,6 +86,8 @@ pub(super) struct Shape {
     pub(super) by_row: bool,
     /// Whether what rows without a match emit leaves when they expire, and never before.
     pub(super) deferred: bool,
+    /// Whether rows of a tracked side that have a match need not be kept, as that never changes.
+    pub(super) settled_by_match: bool,
     /// Whether a NULL key is a key like any other.
     pub(super) null_equal: bool,
     /// See [`StreamJoinSpec::null_aware`].
@@ -130,6 +132,7 @@ impl Shape {
             tracked,
             by_row,
             deferred: expires == [true, true] && appended && tracked.contains(&true),
+            settled_by_match: appended && !pairs && !by_row && !spec.null_aware,
             null_equal: spec.null_equal,
             null_aware: spec.null_aware,
             outputs: [output(0)?, output(1)?],

@@ -372,3 +372,30 @@ fn what_contradicts_itself_is_refused() {
         assert!(matches!(StreamJoin::new(&refused, &job), Err(Error::Internal(_))), "{refused:?}");
     }
 }
+
+#[test]
+fn rows_that_found_a_match_for_good_are_not_kept() {
+    for kind in [JoinKind::ProbeSemi, JoinKind::ProbeAnti, JoinKind::BuildMark] {
+        let case = Case {
+            kind,
+            forms: vec![Form::Dense],
+            null_equal: true,
+            ascending: false,
+            withdrawn: [false, false],
+            batch_rows: 256,
+        };
+        let job = context(256);
+        let spec = OperatorSpec::StreamJoin(case.spec());
+        let mut driver = Driver::new(&spec, &job, Interruptions::None).unwrap();
+        let pool = side(&mut Random(2), &case.forms, 24, 3);
+        let all: Vec<(u32, bool)> = (0..1200).map(|i| (i % 24, true)).collect();
+        for batch in 0..60 {
+            for port in 0..2 {
+                // The lists of the semi and the anti join come first at times.
+                let port = PortId((port + batch % 2) % 2);
+                driver.feed(port, StreamElement::Batch(changes_of(&pool, &all))).unwrap();
+            }
+        }
+        assert!(job.memory.used() < 3 << 20, "{kind:?}: {} bytes", job.memory.used());
+    }
+}

@@ -45,6 +45,8 @@ pub(super) struct Work {
     matches: Vec<i64>,
     /// Rows of the other side whose number of matches changed.
     touched: Vec<RowId>,
+    /// Rows of the tracked side that need not be kept any more.
+    settled: Vec<RowId>,
     phase: Phase,
     listed: Listed,
     cut: Cut,
@@ -77,6 +79,7 @@ impl Work {
             changes,
             other_keys,
             touched: Vec::new(),
+            settled: Vec::new(),
             phase: Phase::Pairs { cursor: PairCursor::default() },
             listed: Listed::default(),
             cut: Cut::default(),
@@ -133,8 +136,13 @@ impl Work {
     }
 
     /// Lets go of the batch.
-    pub(super) fn finish(self, states: &mut States) -> Result<()> {
+    pub(super) fn finish(self, shape: &Shape, states: &mut States) -> Result<()> {
         states.rows[self.side].settle(&self.changes.keys);
+        if !self.settled.is_empty() {
+            let tracked = if shape.tracked[self.side] { self.side } else { 1 - self.side };
+            states.rows[tracked].remove(&self.settled);
+            states.compact(tracked)?;
+        }
         states.compact(self.side)
     }
 
@@ -148,6 +156,9 @@ impl Work {
         self.cut.rows.clear();
         self.cut.ids.clear();
         other.pairs(keys, cursor, self.rows_max, &mut self.cut.rows, &mut self.cut.ids);
+        if shape.settled_by_match {
+            self.settled.extend_from_slice(&self.cut.ids);
+        }
         self.listed.begin(Entries::Other);
         for (&at, &id) in self.cut.rows.iter().zip(&self.cut.ids) {
             list_transition(&mut self.listed, shape, matched[at as usize], id, other.count(id));
@@ -245,6 +256,9 @@ impl Work {
         self.listed.begin(Entries::Own);
         for (row, (&matches, &delta)) in self.matches.iter().zip(&self.changes.deltas).enumerate() {
             let matched = matches > 0;
+            if matched && shape.settled_by_match {
+                self.settled.push(self.changes.ids[row]);
+            }
             if shape.alone.wants(matched) && (matched || !shape.deferred) {
                 self.listed.push(row as u32, u32::from(matched), delta.abs());
             }
