@@ -166,7 +166,8 @@ fn rows_that_an_operator_keeps_back_are_not_late() {
     }
     let cascade = rows(&session, &format!("EXPLAIN {}", queries[queries.len() - 1]));
     let closing = cascade.iter().filter(|line| line.contains("groups leave")).count();
-    assert_eq!(closing, 2, "{cascade:?}");
+    // One of them in two phases.
+    assert_eq!(closing, 3, "{cascade:?}");
 }
 
 #[test]
@@ -191,15 +192,13 @@ fn an_endless_table_gives_windows_as_they_close_and_is_refused_where_an_end_is_n
     });
     assert!(first.num_rows() > 0);
     for (sql, wanted) in [
-        ("SELECT a, count(*) FROM g GROUP BY a", "GROUP BY over an endless table"),
-        ("SELECT count(*) FROM g", "GROUP BY over an endless table"),
+        ("SELECT a, count(*) FROM g GROUP BY a", "a result that goes on changing"),
+        ("SELECT count(*) FROM g", "a result that goes on changing"),
         ("SELECT * FROM g ORDER BY a", "ORDER BY over an endless table"),
-        ("SELECT * FROM g x JOIN g y USING (a)", "a join of two endless tables"),
-        ("SELECT * FROM g RIGHT JOIN names USING (a)", "waits for the end"),
-        (
-            "SELECT row_number() OVER (ORDER BY ts) FROM g",
-            "a window function over an endless table",
-        ),
+        ("SELECT * FROM g x LEFT JOIN g y USING (a)", "a result that goes on changing"),
+        ("SELECT * FROM g RIGHT JOIN names USING (a)", "a result that goes on changing"),
+        ("SELECT row_number() OVER (ORDER BY ts) FROM g", "a result that goes on changing"),
+        ("SELECT * FROM names WHERE a = (SELECT a FROM g)", "such a subquery"),
     ] {
         let refused = refusal(&session, sql);
         assert!(refused.contains(wanted), "{sql}: {refused}");

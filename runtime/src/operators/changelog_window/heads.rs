@@ -10,11 +10,12 @@ use std::collections::BTreeMap;
 use crate::rows::RowId;
 
 /// Rows of a head when it is made: as many at least…
-const HEAD_ROWS_MIN: usize = 256;
-/// … and so many times those that matter.
+const HEAD_ROWS_MIN: usize = 32;
+/// … and so many times those that matter. In large partitions they are the square root of the rows, so that looking at
+/// all rows costs about as much a row that goes.
 const HEAD_FACTOR: usize = 2;
 /// Heads grow to so many times their size before they are cut, and partitions of fewer rows have none.
-const GROWTH_FACTOR: usize = 4;
+const GROWTH_FACTOR: usize = 2;
 
 /// Where a row stands: its order key, and when it came.
 pub(super) type Place = (Box<[u8]>, i64);
@@ -41,8 +42,8 @@ impl Head {
 #[derive(Debug)]
 pub(super) struct Heads {
     heads: BTreeMap<RowId, Head>,
-    /// Rows of a head when it is made.
-    pub(super) rows: usize,
+    /// The least number of rows of a head when it is made.
+    rows: usize,
 }
 
 impl Heads {
@@ -52,9 +53,14 @@ impl Heads {
         Heads { heads: BTreeMap::new(), rows }
     }
 
-    /// Rows beyond which a head is cut, and up to which partitions have none.
-    pub(super) fn rows_max(&self) -> usize {
-        self.rows.saturating_mul(GROWTH_FACTOR)
+    /// Rows of the head of a partition of `total` rows when it is made.
+    pub(super) fn rows(&self, total: i64) -> usize {
+        self.rows.max(total.unsigned_abs().isqrt() as usize)
+    }
+
+    /// Rows beyond which the head of such a partition is cut, and up to which the partition has none.
+    pub(super) fn rows_max(&self, total: i64) -> usize {
+        self.rows(total).saturating_mul(GROWTH_FACTOR)
     }
 
     /// Whether the first rows of a partition may be others when a row with this order key comes or goes.

@@ -243,7 +243,8 @@ impl Partitions {
     /// Lists the head of a partition, if it is to have one.
     fn list_head(&mut self, partition: RowId, ids: &mut Vec<RowId>) -> Result<bool> {
         let (Some(heads), Some(_)) = (&mut self.heads, &self.encoder) else { return Ok(false) };
-        if self.rows.total(partition) <= heads.rows_max() as i64 {
+        let total = self.rows.total(partition);
+        if total as usize <= heads.rows_max(total) {
             // A head that nobody looks after could come to have too few rows.
             heads.forget(partition);
             return Ok(false);
@@ -252,7 +253,7 @@ impl Partitions {
             Some(head) => head.ids.iter().map(|&id| self.rows.count(id)).sum(),
             None => 0,
         };
-        let head_rows = heads.rows;
+        let head_rows = heads.rows(total);
         if (rows as usize) < self.wanted {
             let head = self.make_head(partition, head_rows)?;
             if let Some(heads) = &mut self.heads {
@@ -322,11 +323,12 @@ impl Partitions {
             order.sort_unstable_by(|&a, &b| {
                 key(a).cmp(key(b)).then_with(|| came[a as usize].cmp(&came[b as usize]))
             });
+            let total = rows.total(*partition);
             if let Some(heads) = &mut self.heads
-                && order.len() > heads.rows_max()
+                && order.len() > heads.rows_max(total)
                 && heads.get(*partition).is_some()
             {
-                let kept = &order[..heads.rows];
+                let kept = &order[..heads.rows(total)];
                 let ids = kept.iter().map(|&at| listed.ids[at as usize]).collect();
                 let bound = kept.last().map(|&at| (key(at).into(), came[at as usize]));
                 heads.put(*partition, Head { ids, bound });
