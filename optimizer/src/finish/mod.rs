@@ -48,10 +48,18 @@ pub fn optimize(
         searched.root = filters.assign(&searched.root);
         searched.shared.iter_mut().for_each(|(_, _, node)| *node = filters.assign(node));
     }
+    // An exchange that waits for the end of an endless table would wait for ever.
+    let shared = query.shared.iter().map(|shared| &shared.root);
+    let endless = shared.chain([&query.root]).any(streaming::has_endless);
+    let policy = if endless { ExchangePolicy::Automatic } else { options.exchange_mode };
+    if endless && options.exchange_mode == ExchangePolicy::Blocking {
+        let warning = "execution.exchange_mode = blocking is left aside: a table has no end";
+        searched.warnings.push(warning.to_owned());
+    }
     let mut columns = searched.columns;
     let mut next_id = 0;
     let mut finish = |node: &Arc<PhysicalNode>| {
-        let node = numbered(node, options.exchange_mode, &mut next_id);
+        let node = numbered(node, policy, &mut next_id);
         if options.strategies.late_keys { late_keys::assign(&node, &mut columns) } else { node }
     };
     let root = finish(&searched.root);

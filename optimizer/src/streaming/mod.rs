@@ -133,6 +133,11 @@ pub(crate) fn withdraws(op: &PhysicalOp, inputs: &[Channel], search: &Search<'_>
     }
 }
 
+/// Whether a relation or one below it has no end.
+pub(crate) fn has_endless(rel: &Rel) -> bool {
+    rel.flow.endless || rel.inputs.iter().any(has_endless)
+}
+
 /// Puts the rows that are left at the end in the place of a changelog.
 fn fold(rel: &mut Rel) {
     if !rel.flow.live {
