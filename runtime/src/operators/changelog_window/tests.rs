@@ -1,3 +1,5 @@
+//! Windows over changelogs against the functions over the rows that are left, after every batch.
+
 use std::collections::BTreeMap;
 
 use arrow::array::{Array, AsArray, Int64Array};

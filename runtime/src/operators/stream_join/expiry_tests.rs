@@ -1,3 +1,5 @@
+//! Rows that expire in a join of streams: what comes out when, and what is kept.
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 

@@ -1,3 +1,5 @@
+//! Joins of streams against a naive join of what is left of both inputs, after every batch.
+
 use std::collections::BTreeMap;
 
 use arrow_schema::DataType;

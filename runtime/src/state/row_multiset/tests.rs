@@ -1,3 +1,5 @@
+//! The multiset against a list of rows, through random changes and compactions.
+
 use std::sync::Arc;
 
 use arrow::array::{AsArray, Int64Array, StringViewArray};
