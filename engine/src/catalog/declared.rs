@@ -164,8 +164,8 @@ impl Table for DeclaredTable {
         self.stored.is_unbounded()
     }
 
-    fn followed(&self) -> Option<serde_json::Value> {
-        self.stored.followed()
+    fn can_be_followed(&self) -> bool {
+        self.stored.can_be_followed()
     }
 
     fn withdraws(&self) -> bool {

@@ -41,10 +41,9 @@ pub trait Table: Any + Send + Sync + fmt::Debug {
     fn is_unbounded(&self) -> bool {
         false
     }
-    /// What the connector gets in place of [`Self::options`] when the rows are followed by the table's changes for ever;
-    /// `None` if nobody can tell of these.
-    fn followed(&self) -> Option<serde_json::Value> {
-        None
+    /// Whether a view over the table hears of its changes.
+    fn can_be_followed(&self) -> bool {
+        false
     }
     /// Whether rows may come that withdraw others which came before.
     fn withdraws(&self) -> bool {

@@ -61,7 +61,7 @@ pub(crate) fn physical_plan(
         stream_of: Arc::new(move |source| {
             let table = &EngineTable::of(source)?.table;
             let event_time = table.event_time().map(|time| time.column);
-            let followed = wanted.follow && table.followed().is_some();
+            let followed = wanted.follow && table.can_be_followed();
             let unbounded = table.is_unbounded() || followed;
             let changes = table.withdraws() || followed;
             let stream = StreamInput { unbounded, changes, event_time };

@@ -61,7 +61,21 @@ struct Clause<'a> {
 }
 
 /// Words that follow EMIT; it is a name where none of them does.
-const FOLLOW: [&str; 6] = ["STREAM", "CHANGELOG", "AFTER", "ON", "PERIODIC", "ALLOW"];
+const FOLLOW: [&[&str]; 7] = [
+    &["STREAM"],
+    &["CHANGELOG"],
+    &["AFTER", "WINDOW"],
+    &["ON", "WINDOW"],
+    &["ON", "UPDATE"],
+    &["PERIODIC"],
+    &["ALLOW", "LATENESS"],
+];
+
+/// Words behind which EMIT is a name.
+const BEFORE_NAMES: [&str; 15] = [
+    "SELECT", "DISTINCT", "FROM", "JOIN", "AS", "INTO", "TABLE", "VIEW", "UPDATE", "BY", "WHERE",
+    "ON", "AND", "OR", "NOT",
+];
 
 impl Clause<'_> {
     fn word(&self, ahead: usize) -> Option<&Token> {
@@ -76,11 +90,16 @@ impl Clause<'_> {
     /// Whether a clause begins here: EMIT, a word of its own, and before it the end of a query.
     fn begins(&self) -> bool {
         let before = self.at.checked_sub(1).map(|at| &self.tokens[self.words[at]].token);
-        let ends = !matches!(
-            before,
-            None | Some(Token::Comma | Token::LParen | Token::Period | Token::SemiColon)
-        );
-        ends && self.is(0, "EMIT") && FOLLOW.iter().any(|word| self.is(1, word))
+        let names = match before {
+            None | Some(Token::Comma | Token::LParen | Token::Period | Token::SemiColon) => true,
+            Some(Token::Word(w)) if w.quote_style.is_none() => {
+                BEFORE_NAMES.iter().any(|name| w.value.eq_ignore_ascii_case(name))
+            }
+            Some(_) => false,
+        };
+        let follows =
+            |words: &&[&str]| words.iter().enumerate().all(|(at, word)| self.is(at + 1, word));
+        !names && self.is(0, "EMIT") && FOLLOW.iter().any(follows)
     }
 
     fn take(&mut self, words: &[&str]) -> bool {
@@ -174,3 +193,45 @@ const UNITS: [&str; 10] = [
     "DAY",
     "DAYS",
 ];
+
+#[cfg(test)]
+mod tests {
+    use crate::parse::parse_script;
+    use crate::statement::{Emit, EmitWhen};
+
+    fn emit(sql: &str) -> Option<Emit> {
+        let (statements, error) = parse_script(sql);
+        assert!(error.is_none(), "{sql}: {error:?}");
+        statements[0].emit
+    }
+
+    #[test]
+    fn the_clause_stands_behind_a_query() {
+        let of = |when, allow_lateness_us| Some(Emit { when, allow_lateness_us });
+        let close = EmitWhen::WindowClose;
+        for (clause, wanted) in [
+            ("EMIT AFTER WINDOW CLOSE", of(close, 0)),
+            ("emit on window close", of(close, 0)),
+            ("EMIT CHANGELOG", of(EmitWhen::Update, 0)),
+            ("EMIT CHANGELOG AFTER WINDOW CLOSE", of(close, 0)),
+            ("EMIT ON UPDATE ALLOW LATENESS INTERVAL '1' MINUTE", of(EmitWhen::Update, 60_000_000)),
+            ("EMIT ALLOW LATENESS '2 seconds'", of(close, 2_000_000)),
+            ("EMIT PERIODIC INTERVAL '10 ms'", of(EmitWhen::Periodic { every_us: 10_000 }, 0)),
+        ] {
+            assert_eq!(emit(&format!("SELECT k FROM t GROUP BY k {clause}")), wanted, "{clause}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_no_clause() {
+        for sql in [
+            "SELECT emit FROM emit JOIN u ON emit.k = u.k",
+            "SELECT * FROM u JOIN emit ON emit.k = u.k",
+            "SELECT * FROM a AS emit JOIN b ON emit.k = b.k",
+            "SELECT * FROM a emit JOIN b ON emit.k = b.k",
+            "SELECT emit changelog, emit.after FROM t emit WHERE emit.on = 1",
+        ] {
+            assert_eq!(emit(sql), None, "{sql}");
+        }
+    }
+}

@@ -239,8 +239,8 @@ impl Table for MemoryTable {
         self.sink_options()
     }
 
-    fn followed(&self) -> Option<serde_json::Value> {
-        Some(serde_json::json!({ "table": self.rows.id, "follow": true }))
+    fn can_be_followed(&self) -> bool {
+        true
     }
 
     fn statistics(&self) -> TableStatistics {

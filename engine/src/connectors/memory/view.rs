@@ -65,8 +65,8 @@ impl Table for ViewTable {
         serde_json::json!({ "table": self.rows.id() })
     }
 
-    fn followed(&self) -> Option<serde_json::Value> {
-        Some(serde_json::json!({ "table": self.rows.id(), "follow": true }))
+    fn can_be_followed(&self) -> bool {
+        true
     }
 
     fn statistics(&self) -> TableStatistics {

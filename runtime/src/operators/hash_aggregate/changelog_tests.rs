@@ -10,6 +10,8 @@ use super::model::{
     self, Expected, Random, Row, assert_lines, batches, expected, input_types, rows, spec_of,
 };
 use super::*;
+use crate::element::RowKind;
+use crate::expr::Expr;
 use crate::operators::OperatorSpec;
 use crate::operators::harness::{self, Driver, Interruptions};
 

@@ -16,7 +16,7 @@ use super::table::AggregateTable;
 use crate::aggregates::same_values;
 use crate::batch::{BATCH_BYTES_MAX, Batch};
 use crate::element::RowKind;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::memory::Reservation;
 use crate::rows::{RowId, take_array};
 
@@ -305,6 +305,18 @@ impl ChangedRows {
         });
         Ok(Some(batch.with_kinds(kinds.collect())))
     }
+}
+
+/// Which rows of a compact batch are withdrawn; none where all are inserted.
+pub(super) fn deletes_of(batch: &Batch) -> Result<Option<BooleanArray>> {
+    let Some(kinds) = batch.kinds() else { return Ok(None) };
+    if kinds.contains(&RowKind::Upsert) {
+        return Err(Error::Internal("a GROUP BY cannot tell what an upsert replaces".into()));
+    }
+    if !kinds.contains(&RowKind::Delete) {
+        return Ok(None);
+    }
+    Ok(Some(kinds.iter().map(|kind| Some(*kind == RowKind::Delete)).collect()))
 }
 
 /// Cuts a batch into such that hold their bounds in rows and bytes, and no group apart.

@@ -14,17 +14,18 @@ use arrow::array::{ArrayRef, AsArray, BooleanArray};
 use arrow_schema::DataType;
 use serde::{Deserialize, Serialize};
 
-use super::changes::{SetTable, Touched, cut};
+use super::changes::{SetTable, Touched, cut, deletes_of};
 use super::panes::{ClosingBound, ClosingSpec, as_i64, whole_parts};
 use super::shape::Shape;
-use super::{deletes_of, result_rows};
+use super::table::result_rows;
+use super::{HashAggregate, State};
 use crate::batch::Batch;
-use crate::element::{RowKind, Watermark};
-use crate::error::Result;
+use crate::element::{RowKind, StreamElement, Watermark};
+use crate::error::{Error, Result};
 use crate::job::JobContext;
 use crate::memory::Reservation;
 use crate::operators::contract::restore_batches;
-use crate::operators::{OperatorContext, StateSnapshot};
+use crate::operators::{OperatorContext, OperatorMetrics, Output, PortId, PortSet, StateSnapshot};
 use crate::rows::{take_array, take_bytes};
 
 /// Rows that wait for a tick at most; with more the changes are told before.
@@ -316,6 +317,33 @@ impl Firing {
             self.panes.insert(known.then_some(key), FiringPane { table, fired });
         }
         Ok(())
+    }
+}
+
+impl HashAggregate {
+    /// The step of an aggregate that tells results of groups before or after they close.
+    pub(super) fn step_firing(&mut self, cx: &OperatorContext<'_>) -> Result<Output> {
+        let (Some(firing), Some(reservation)) = (&mut self.firing, &self.reservation) else {
+            return Err(Error::Internal("an aggregate was not opened".into()));
+        };
+        let batch_rows = cx.job.options.batch_rows;
+        let late = match self.state {
+            State::Ended => {
+                self.state = State::Done;
+                firing.end(reservation, batch_rows)?
+            }
+            State::Taking | State::Emitting { .. } if std::mem::take(&mut self.flush) => {
+                firing.tell_waiting(reservation, batch_rows)?
+            }
+            State::Taking | State::Emitting { .. } => firing.tick(reservation, cx)?,
+            State::Done => 0,
+        };
+        OperatorMetrics::add(&cx.metrics.late_rows, late as u64);
+        Ok(match (firing.next_ready(batch_rows)?, self.state) {
+            (Some(batch), _) => Output::Element(PortId(0), StreamElement::Batch(batch)),
+            (None, State::Ended | State::Done) => Output::Finished,
+            (None, State::Taking | State::Emitting { .. }) => Output::NeedInput(PortSet::Any),
+        })
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 
+use super::HashAggregate;
 use super::shape::Shape;
 use super::table::AggregateTable;
 use crate::aggregates::AggregateStates;
@@ -71,6 +72,22 @@ impl Levels {
             }
         }
         Ok(())
+    }
+}
+
+impl HashAggregate {
+    /// Fills the tables of the sets that took no rows.
+    pub(super) fn derive_levels(&mut self) -> Result<()> {
+        let Some(mut levels) = self.levels.take() else { return Ok(()) };
+        let mut tables = Vec::with_capacity(levels.len());
+        for set in 0..levels.len() {
+            self.table(set)?;
+            tables.extend(self.tables[set].take());
+        }
+        let derived = levels.derive(&mut tables);
+        self.tables = tables.into_iter().map(Some).collect();
+        self.levels = Some(levels);
+        derived
     }
 }
 

@@ -2,13 +2,13 @@
 //!
 //! *Single* keeps one table and emits it when the input ends. *Partial* keeps a table that fits the cache and hands
 //! it over as row pages, split by hash, whenever it is full. *Final* keeps one table for each partition it owns and
-//! merges pages into it. Rows of several grouping sets
-//! go through one table with the set's id as a key, or one for each level (see `levels`). At a
-//! superstep the results so far are emitted and the tables begin anew. A watermark lets the groups leave that are
-//! complete by it, where a key tells (see `panes`), or a key and those before it (see `slices`). Where changes are wanted, they leave after each batch (see
-//! `changes`), and a watermark or barrier finds nothing held back. All rows are held through one revocable reservation;
-//! only the partial phase can give memory back, by sending early. Rows that are withdrawn are taken where the
-//! specification says so, in the single phase, and refused elsewhere.
+//! merges pages into it. Rows of several grouping sets go through one table with the set's id as a key, or one for each
+//! level (see `levels`). At a superstep the results so far are emitted and the tables begin anew. A watermark lets the
+//! groups leave that are complete by it, where a key tells (see `panes`), or a key and those before it (see `slices`).
+//! Where changes are wanted, they leave after each batch (see `changes`), and a watermark or barrier finds nothing held
+//! back; of groups that close they may be told from time to time (see `firing`). All rows are held through one revocable
+//! reservation; only the partial phase can give memory back, by sending early. Rows that are withdrawn are taken where
+//! the specification says so, in the single phase, and refused elsewhere.
 
 #[cfg(test)]
 mod changelog_model;
@@ -28,20 +28,16 @@ mod shape;
 mod slices;
 #[cfg(test)]
 mod slices_tests;
+mod spec;
 mod table;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod type_tests;
 
-use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::BooleanArray;
-use arrow_schema::DataType;
-use serde::{Deserialize, Serialize};
-
-use self::changes::Changes;
+use self::changes::{Changes, deletes_of};
 use self::firing::Firing;
 pub use self::firing::{Early, FiringSpec};
 use self::late_keys::LateKeys;
@@ -55,86 +51,15 @@ use self::partial_panes::PartialPanes;
 pub(super) use self::shape::Shape;
 use self::slices::Slices;
 pub use self::slices::SlicesSpec;
-use self::table::AggregateTable;
+pub use self::spec::{AggregatePhase, Emission, GroupingSetsSpec, HashAggregateSpec};
+use self::table::{AggregateTable, result_rows};
 use super::prelude::*;
 use super::sort_key_spec::inserts_only;
 pub use crate::aggregates::AggregateSpec;
 use crate::aggregates::StateUse;
-use crate::batch::BATCH_BYTES_MAX;
-use crate::element::RowKind;
-use crate::expr::Expr;
 use crate::job::JobContext;
 use crate::memory::Reservation;
-use crate::rows::{HASH_SEED, Pages, RowId, Selected, hash_columns, partition_of, take_array};
-
-/// Which part of the work an aggregate does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum AggregatePhase {
-    /// From rows to results.
-    Single,
-    /// From rows to pages of partial results.
-    Partial,
-    /// From pages of partial results to results.
-    Final,
-}
-
-/// Several groupings of one input.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct GroupingSetsSpec {
-    /// The keys of each set, as positions among all keys.
-    pub sets: Vec<Vec<usize>>,
-    /// The grouping id of each set.
-    pub ids: Vec<u64>,
-    /// The type of the column of grouping ids.
-    pub id_type: DataType,
-}
-
-/// What to group by and what to compute.
-///
-/// Output columns: keys, then the grouping id if there are sets, then aggregates.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct HashAggregateSpec {
-    /// The part of the work.
-    pub phase: AggregatePhase,
-    /// Types of the columns of the rows, in every phase.
-    pub input: Vec<DataType>,
-    /// The grouping keys.
-    pub keys: Vec<Expr>,
-    /// The keys' types.
-    pub key_types: Vec<DataType>,
-    /// Several groupings, if there are.
-    pub grouping_sets: Option<GroupingSetsSpec>,
-    /// The aggregates.
-    pub aggregates: Vec<AggregateSpec>,
-    /// Keys that are not evaluated but fetched from builds; only in the partial phase.
-    pub late_keys: Vec<LateKeysSpec>,
-    /// When results leave; changes only in the single phase, when groups close only without grouping sets.
-    pub emission: Emission,
-    /// Whether rows may be withdrawn that came before: states are then such that can forget.
-    pub withdrawn: bool,
-}
-
-/// When the results of groups leave.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub enum Emission {
-    /// When the input ends.
-    AtEnd,
-    /// When a key is behind the watermark, each group once.
-    Closed(ClosingSpec),
-    /// After each batch, as a change of what left before: the old result is deleted, the new one inserted.
-    Changes,
-    /// As changes until a key is behind the watermark, or after that.
-    Fired(FiringSpec),
-}
-
-impl Emission {
-    fn closing(&self) -> Option<&ClosingSpec> {
-        match self {
-            Emission::Closed(closing) => Some(closing),
-            Emission::AtEnd | Emission::Changes | Emission::Fired(_) => None,
-        }
-    }
-}
+use crate::rows::{HASH_SEED, Pages, Selected, hash_columns, partition_of, take_array};
 
 /// The running operator.
 pub struct HashAggregate {
@@ -371,31 +296,6 @@ impl HashAggregate {
         Ok(())
     }
 
-    /// The step of an aggregate that tells results of groups before or after they close.
-    fn step_firing(&mut self, cx: &OperatorContext<'_>) -> Result<Output> {
-        let (Some(firing), Some(reservation)) = (&mut self.firing, &self.reservation) else {
-            return Err(Error::Internal("an aggregate was not opened".into()));
-        };
-        let batch_rows = cx.job.options.batch_rows;
-        let late = match self.state {
-            State::Ended => {
-                self.state = State::Done;
-                firing.end(reservation, batch_rows)?
-            }
-            State::Taking | State::Emitting { .. } if std::mem::take(&mut self.flush) => {
-                firing.tell_waiting(reservation, batch_rows)?
-            }
-            State::Taking | State::Emitting { .. } => firing.tick(reservation, cx)?,
-            State::Done => 0,
-        };
-        OperatorMetrics::add(&cx.metrics.late_rows, late as u64);
-        Ok(match (firing.next_ready(batch_rows)?, self.state) {
-            (Some(batch), _) => Output::Element(PortId(0), StreamElement::Batch(batch)),
-            (None, State::Ended | State::Done) => Output::Finished,
-            (None, State::Taking | State::Emitting { .. }) => Output::NeedInput(PortSet::Any),
-        })
-    }
-
     /// Lets panes leave.
     fn leave(&mut self, closed: Vec<Pane>) {
         let (leaving, tables): (Vec<_>, Vec<_>) = closed.into_iter().unzip();
@@ -409,20 +309,6 @@ impl HashAggregate {
             partial.flush()?;
         }
         self.partial_panes.as_mut().map_or(Ok(()), PartialPanes::flush)
-    }
-
-    /// Fills the tables of the sets that took no rows.
-    fn derive_levels(&mut self) -> Result<()> {
-        let Some(mut levels) = self.levels.take() else { return Ok(()) };
-        let mut tables = Vec::with_capacity(levels.len());
-        for set in 0..levels.len() {
-            self.table(set)?;
-            tables.extend(self.tables[set].take());
-        }
-        let derived = levels.derive(&mut tables);
-        self.tables = tables.into_iter().map(Some).collect();
-        self.levels = Some(levels);
-        derived
     }
 
     /// The next results; `None` when there are no more.
@@ -466,26 +352,6 @@ impl HashAggregate {
         self.state = if *ended { State::Done } else { State::Taking };
         Ok(None)
     }
-}
-
-/// Which rows of a compact batch are withdrawn; none where all are inserted.
-fn deletes_of(batch: &Batch) -> Result<Option<BooleanArray>> {
-    let Some(kinds) = batch.kinds() else { return Ok(None) };
-    if kinds.contains(&RowKind::Upsert) {
-        return Err(Error::Internal("a GROUP BY cannot tell what an upsert replaces".into()));
-    }
-    if !kinds.contains(&RowKind::Delete) {
-        return Ok(None);
-    }
-    Ok(Some(kinds.iter().map(|kind| Some(*kind == RowKind::Delete)).collect()))
-}
-
-/// The groups of the next batch of results: as many as its bounds in rows and bytes allow.
-fn result_rows(table: &AggregateTable, batch_rows: usize, next: usize) -> Range<RowId> {
-    let bytes = (table.store().memory_bytes() + table.beside_bytes()) / table.len().max(1);
-    let rows = (BATCH_BYTES_MAX / bytes.max(1)).clamp(64.min(batch_rows), batch_rows);
-    let end = table.len().min(next + rows);
-    next as RowId..end as RowId
 }
 
 impl Operator for HashAggregate {

@@ -8,6 +8,7 @@ use arrow_schema::DataType;
 
 use super::model::Random;
 use super::*;
+use crate::expr::Expr;
 use crate::operators::OperatorSpec;
 use crate::operators::harness::{self, Driver, Interruptions};
 

@@ -13,6 +13,7 @@ use arrow_schema::DataType;
 
 use super::shape::Shape;
 use crate::aggregates::{AggregateStates, FEW_GROUPS, FewCounts, Groups};
+use crate::batch::BATCH_BYTES_MAX;
 use crate::error::{Error, Result};
 use crate::memory::Reservation;
 use crate::operators::StateSnapshot;
@@ -407,6 +408,14 @@ fn groups_of<'a>(
         0 => Groups::One { id: 0, rows: ids.len() },
         _ => Groups::of(ids, bound, counts),
     }
+}
+
+/// The groups of the next batch of results: as many as its bounds in rows and bytes allow.
+pub(super) fn result_rows(table: &AggregateTable, batch_rows: usize, next: usize) -> Range<RowId> {
+    let bytes = (table.store().memory_bytes() + table.beside_bytes()) / table.len().max(1);
+    let rows = (BATCH_BYTES_MAX / bytes.max(1)).clamp(64.min(batch_rows), batch_rows);
+    let end = table.len().min(next + rows);
+    next as RowId..end as RowId
 }
 
 /// Appends the pages of a store: their number, then each.

@@ -8,6 +8,8 @@ use super::model::{
     self, Expected, Row, aggregates, assert_results, batches, expected, input_types, rows, spec_of,
 };
 use super::*;
+use crate::element::RowKind;
+use crate::expr::Expr;
 use crate::operators::harness::{self, Driver, Interruptions};
 use crate::operators::{OperatorSpec, harness as h};
 

@@ -8,8 +8,10 @@ use arrow_schema::{DataType, Field, IntervalUnit, TimeUnit};
 
 use super::model::spec_of;
 use super::*;
+use crate::expr::Expr;
 use crate::operators::OperatorSpec;
 use crate::operators::harness;
+use crate::rows::RowId;
 
 const GROUPS: i64 = 5;
 const ROWS: i64 = 400;
