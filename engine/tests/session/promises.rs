@@ -4,7 +4,6 @@ use thalweg::Session;
 
 use streams::{changes, refusal, rows, run, session};
 
-#[cfg(test)]
 mod streams {
     use std::io::Write;
 

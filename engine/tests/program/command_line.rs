@@ -1,13 +1,6 @@
 //! The program as users and scripts call it: arguments, streams, exit statuses.
 
-#[cfg(test)]
-mod command;
-#[cfg(test)]
-mod connectors;
-#[cfg(test)]
-mod left_out;
-
-use command::{Thalweg, script};
+use crate::command::{Thalweg, script};
 
 #[test]
 fn a_statement_of_the_command_line() {

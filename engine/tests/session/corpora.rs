@@ -1,7 +1,6 @@
 //! Third-party files, where they are at hand: each is read, or refused with a clear error; none panics, hangs, ends
 //! the process or takes more memory than the limit allows.
 
-#[cfg(test)]
 mod hostile;
 
 use std::collections::BTreeMap;
@@ -52,7 +51,7 @@ fn format_of(path: &str) -> Option<&'static str> {
 
 /// Reads what lies in a folder, and tells what nobody may see.
 fn outcomes(folder: &Path) -> Vec<Report> {
-    let reports = read_all(&hostile::files(folder, format_of), "child");
+    let reports = read_all(&hostile::files(folder, format_of), "corpora::child");
     let broken: Vec<&Report> =
         reports.iter().filter(|r| matches!(r.ended, Ended::Broken(_))).collect();
     assert!(broken.is_empty(), "{broken:#?}");

@@ -7,7 +7,6 @@ use thalweg::Session;
 
 use queries::{refusal, rows, run, session};
 
-#[cfg(test)]
 mod queries {
     use std::io::Write;
 

@@ -1,0 +1,24 @@
+//! Sessions as programs use them. One target, because each target links the whole engine once more.
+
+#[cfg(test)]
+mod api;
+#[cfg(test)]
+mod background_jobs;
+#[cfg(test)]
+mod buffer_timeout;
+#[cfg(test)]
+mod connectors;
+#[cfg(test)]
+mod corpora;
+#[cfg(test)]
+mod nexmark;
+#[cfg(test)]
+mod promises;
+#[cfg(test)]
+mod single_file;
+#[cfg(test)]
+mod sliced_windows;
+#[cfg(test)]
+mod streaming;
+#[cfg(test)]
+mod views;
