@@ -20,18 +20,21 @@ use crate::bytes::bytea;
 use crate::conversions::{self, IntervalPlanner};
 use crate::field_access::NoFieldPlanner;
 use crate::map_access::MapAccessPlanner;
+use crate::ordered_set;
 use crate::rewrite::{QuotientPlanner, single_value};
 use crate::vectors::{DistancePlanner, vector};
 use crate::windows;
 
 /// Functions that are none of users' business: plans call them, or nothing here can answer them.
-const HIDDEN: [&str; 14] = [
+const HIDDEN: [&str; 16] = [
     "as_interval",
     "as_text",
     "as_whole",
     "cast_to_type",
     "cumulate_ends",
     "file_row_index",
+    "gap_share",
+    "gap_times",
     "hop_starts",
     "input_file_name",
     "interval_length",
@@ -93,6 +96,9 @@ impl Default for Functions {
             expr_planners: expr_planners(),
         };
         functions.register_aggregate(average());
+        ordered_set::functions()
+            .into_iter()
+            .for_each(|function| functions.register_aggregate(function));
         own_scalar_functions().into_iter().for_each(|function| functions.register_scalar(function));
         functions.alias_scalar("len", "character_length");
         functions.alias_scalar("sign", "signum");

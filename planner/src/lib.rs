@@ -14,6 +14,7 @@ mod field_access;
 mod functions;
 pub mod intervals;
 mod map_access;
+mod ordered_set;
 mod parse;
 mod planner;
 mod rewrite;
@@ -26,7 +27,7 @@ mod windows;
 
 pub use average::avg;
 pub use bind::{Parameter, SharedSource, SqlFunction, WorkTableSource, distinct_names};
-pub use catalog::{Catalog, TableName, ViewDefinition};
+pub use catalog::{CHANGELOG_OF, Catalog, TableName, ViewDefinition};
 pub use conversions::{limit_results, zoned_text};
 pub use deep_stack::with_deep_stack;
 pub use error::{ErrorKind, PlannerError, Result, Span};

@@ -13,11 +13,14 @@ use datafusion_sql::sqlparser::ast::{
 };
 
 use super::date_parts::rewrite_date_part;
+use super::delimiters::computed_delimiter;
 use super::interval_literals::rewrite_interval;
 use super::names::{normalized, span_of_name};
 use super::operators::{minus_before_power, rewrite_operator};
 use super::patterns::rewrite_pattern;
 use super::text_casts::{call, rewrite_cast};
+use super::ties::keep_ties;
+use super::timestamp_patterns::rewrite_timestamp_pattern;
 use crate::error::{PlannerError, Result};
 use crate::parse::span_of;
 
@@ -121,7 +124,8 @@ impl VisitorMut for Desugar<'_> {
         remainder(expr);
         named_fields(expr);
         array(expr);
-        ControlFlow::Continue(())
+        computed_delimiter(expr);
+        stop(rewrite_timestamp_pattern(expr))
     }
 }
 
@@ -217,18 +221,18 @@ fn stop(result: Result<()>) -> ControlFlow<PlannerError> {
     }
 }
 
-/// `FETCH FIRST n ROWS ONLY` → `LIMIT n`.
+/// `FETCH FIRST n ROWS ONLY` → `LIMIT n`; WITH TIES becomes a condition.
 fn limit(query: &mut Query) -> Result<()> {
     let Some(Fetch { with_ties, percent, quantity }) = query.fetch.take() else {
         return Ok(());
     };
-    if with_ties {
-        return Err(PlannerError::not_supported("FETCH … WITH TIES"));
-    }
     if percent {
         return Err(PlannerError::not_supported("FETCH … PERCENT"));
     }
     let rows = quantity.unwrap_or_else(|| number(1));
+    if with_ties {
+        return keep_ties(query, rows);
+    }
     match &mut query.limit_clause {
         None => {
             query.limit_clause = Some(LimitClause::LimitOffset {

@@ -275,6 +275,13 @@ impl<'a> Binder<'a> {
         {
             return self.path(path);
         }
+        if let Some(scalar) = self.planner.functions.scalar(name) {
+            // One row with the function's value.
+            let value = scalar.call(args.to_vec()).alias(name);
+            let plan = LogicalPlanBuilder::empty(true).project([value]).and_then(|b| b.build());
+            let plan = self.coerced(plan.map_err(translate)?)?;
+            return Ok(Arc::new(ViewSource::new(plan)));
+        }
         let known = self.catalog.table_function_names();
         let hint = did_you_mean(name, known.iter().map(String::as_str));
         Err(PlannerError::name(format!("table function {name} does not exist"))

@@ -19,7 +19,7 @@ use super::sharing::{SharedRegistry, Sharing};
 use super::sources::SharedSource;
 use super::temporal::{Declarations, is_temporal, plan_temporal};
 use super::translate::{carry, translate};
-use crate::windows::{EventTimes, WindowFunction};
+use crate::windows::{EventTimes, WindowFunction, is_gap_fill, plan_gap_fill};
 
 /// Begins the alias of a derived table that is the body of a CTE to be shared; no user can mean it.
 const CANDIDATE: &str = "\u{1}share:";
@@ -83,6 +83,12 @@ impl RelationPlanner for Relations {
                 if let Some(function) = WindowFunction::named(name) =>
             {
                 let plan = function.plan(name, args, &self.event_times, context)?;
+                Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, alias.clone()))))
+            }
+            TableFactor::Table { ref name, args: Some(ref args), ref alias, .. }
+                if is_gap_fill(name) =>
+            {
+                let plan = plan_gap_fill(name, args, context)?;
                 Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, alias.clone()))))
             }
             TableFactor::NestedJoin { table_with_joins, alias: Some(alias) } if is_asof(&alias) => {

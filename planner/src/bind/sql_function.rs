@@ -1,7 +1,8 @@
 //! Functions that are defined by an SQL expression: CREATE FUNCTION … LANGUAGE sql and CREATE MACRO.
 //!
 //! A call is replaced by the expression before anything is bound, the arguments in the place of the parameters.
-//! Invariant: a call inside a definition means what its name means when the outer function is called. A body that
+//! A function of a built-in one's name hides it. Invariant: a call inside a definition means what its name means when the
+//! outer function is called, but a function's own name there is that of the built-in one. A body that
 //! reads tables is refused, since its names would hide those of the arguments.
 
 use std::cell::Cell;
@@ -150,7 +151,8 @@ pub(super) fn expand<T: VisitMut>(tree: &mut T, functions: &Functions) -> Result
         return Ok(());
     }
     let calls = Cell::new(0);
-    match VisitMut::visit(tree, &mut Expand { functions, depth: 0, calls: &calls }) {
+    let mut expand = Expand { functions, within: None, depth: 0, calls: &calls };
+    match VisitMut::visit(tree, &mut expand) {
         ControlFlow::Break(error) => Err(error),
         ControlFlow::Continue(()) => Ok(()),
     }
@@ -158,6 +160,8 @@ pub(super) fn expand<T: VisitMut>(tree: &mut T, functions: &Functions) -> Result
 
 struct Expand<'a> {
     functions: &'a Functions,
+    /// The function whose definition is expanded.
+    within: Option<&'a str>,
     depth: usize,
     calls: &'a Cell<usize>,
 }
@@ -173,6 +177,9 @@ impl VisitorMut for Expand<'_> {
             _ => None,
         };
         let Some(function) = function else { return ControlFlow::Continue(()) };
+        if self.within == Some(function.name()) && self.functions.is_built_in(function.name()) {
+            return ControlFlow::Continue(());
+        }
         let place = span_of_name(&call.name);
         self.calls.set(self.calls.get() + 1);
         if self.depth >= MAX_CALL_DEPTH || self.calls.get() > MAX_CALLS {
@@ -185,8 +192,12 @@ impl VisitorMut for Expand<'_> {
         match arguments(call).and_then(|given| function.call(given)) {
             Err(error) => ControlFlow::Break(error.with_span(place)),
             Ok(mut body) => {
-                let mut inner =
-                    Expand { functions: self.functions, depth: self.depth + 1, calls: self.calls };
+                let mut inner = Expand {
+                    functions: self.functions,
+                    within: Some(function.name()),
+                    depth: self.depth + 1,
+                    calls: self.calls,
+                };
                 VisitMut::visit(&mut body, &mut inner)?;
                 *expr = body;
                 ControlFlow::Continue(())
@@ -286,13 +297,11 @@ impl Context<'_> {
             returns: None,
             body: body.clone(),
         };
-        self.refuse_built_in(&function.name).map_err(|error| error.with_span(span))?;
         Ok(Statement::CreateFunction { function, or_replace, if_not_exists: false })
     }
 
     /// Binds a call with NULLs, so that what can never be called is not created.
     fn check_function(&self, function: &SqlFunction) -> Result<()> {
-        self.refuse_built_in(&function.name)?;
         let null = || (None, Expr::value(Value::Null));
         let call = function.call(function.parameters.iter().map(|_| null()).collect())?;
         let empty = ast::ObjectName::from(Vec::new());
@@ -304,14 +313,6 @@ impl Context<'_> {
         let binder = self.binder();
         let plan = binder.bind(binder.prepare(query, &[])?)?;
         binder.finish(plan).map(|_| ())
-    }
-
-    fn refuse_built_in(&self, name: &str) -> Result<()> {
-        if self.planner.functions.is_built_in(name) {
-            return Err(PlannerError::name(format!("there is a built-in function {name}"))
-                .with_hint("choose another name".to_string()));
-        }
-        Ok(())
     }
 }
 

@@ -113,6 +113,19 @@ impl Script<'_> {
         there
     }
 
+    /// Passes over `DISTRIBUTED BY (columns)` behind an index: where rows of an index lie is the engine's business.
+    pub(super) fn skip_distribution(&mut self) {
+        let is_open = self.parser.peek_nth_token(2).token == Token::LParen;
+        if !(self.peek_is("DISTRIBUTED") && self.nth_is(1, "BY") && is_open) {
+            return;
+        }
+        while !matches!(self.parser.peek_token().token, Token::EOF | Token::SemiColon) {
+            if self.parser.next_token().token == Token::RParen {
+                return;
+            }
+        }
+    }
+
     fn nth_is(&self, n: usize, word: &str) -> bool {
         matches!(
             self.parser.peek_nth_token(n).token,

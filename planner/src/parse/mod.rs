@@ -4,7 +4,9 @@
 //! (EXPLAIN, COPY, SET, SHOW, DESCRIBE, CREATE EXTERNAL TABLE, FLUSH, STOP JOB, EXECUTE STATEMENT SET); all others are read by `sqlparser`. Nothing here
 //! knows a table or a function.
 
+mod aggregate_prefix;
 mod asof;
+mod changelog;
 mod copy;
 mod depth;
 mod dialect;

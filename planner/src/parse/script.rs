@@ -16,7 +16,7 @@ use super::materialized::Materialized;
 use super::position::{LineIndex, span_of, split_place};
 use super::table_columns::TakenColumns;
 use super::{
-    Ast, DescribeAst, ParsedStatement, asof, depth, hints, keywords, operators, window_functions,
+    Ast, DescribeAst, ParsedStatement, aggregate_prefix, asof, changelog, depth, hints, keywords, operators, window_functions,
 };
 use crate::error::{PlannerError, Result, Span};
 use crate::statement::{ExplainFormat, ExplainOptions};
@@ -91,6 +91,8 @@ impl<'a> Script<'a> {
     fn new(text: &'a Arc<str>, index: &'a LineIndex<'a>, tokens: Vec<TokenWithSpan>) -> Self {
         let mut stripped = tokens.clone();
         operators::join(&mut stripped);
+        aggregate_prefix::rewrite(&mut stripped);
+        changelog::rewrite(&mut stripped);
         asof::rewrite(&mut stripped);
         window_functions::rewrite(&mut stripped);
         let materialized = Materialized::take_from(&mut stripped);
@@ -187,7 +189,12 @@ impl<'a> Script<'a> {
                 columns.append_only = self.append_only();
                 Ok(Ast::CreateTable { create: Box::new(create), columns })
             }
-            Ok(statement) => Ok(Ast::Sql(Box::new(statement))),
+            Ok(statement) => {
+                if matches!(statement, SqlStatement::CreateIndex(_)) {
+                    self.skip_distribution();
+                }
+                Ok(Ast::Sql(Box::new(statement)))
+            }
             Err(error) => Err(self.translate(error)),
         }
     }

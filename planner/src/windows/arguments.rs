@@ -21,6 +21,8 @@ pub(super) struct Arguments {
     pub(super) data: Query,
     /// The column with their times; `None` for the event time of the data.
     pub(super) time: Option<Expr>,
+    /// Whether the time is written as a column alone, without DESCRIPTOR: such calls give no `window_time`.
+    pub(super) plain: bool,
     /// Whether a key of GROUP BY is meant, see [`GROUPED`].
     pub(super) grouped: bool,
     /// The columns whose values have sessions of their own.
@@ -62,11 +64,15 @@ impl Arguments {
         let mut needed =
             |at: usize| values[at].take().ok_or_else(|| reader.missing(function.parameters()[at]));
         let data = reader.data(needed(0)?)?;
-        let time = match grouped {
-            true => values[1].take(),
-            false => Some(reader.descriptor(needed(1)?)?),
+        let (time, plain) = match grouped {
+            true => (values[1].take(), false),
+            false => {
+                let written = needed(1)?;
+                let plain = !matches!(written, Expr::Function(_));
+                (Some(reader.descriptor(written)?), plain)
+            }
         };
-        Ok(Arguments { function, span: reader.span, data, time, grouped, keys, values })
+        Ok(Arguments { function, span: reader.span, data, time, plain, grouped, keys, values })
     }
 
     /// The value of a parameter, if it is given.

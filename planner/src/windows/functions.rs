@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array, ListArray};
+use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, ListArray};
 use arrow::buffer::OffsetBuffer;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef, Int64Type};
@@ -29,6 +29,10 @@ pub(super) enum TimeFunction {
     CumulateEnds,
     /// `session_edge(time, other, gap)`: the time, when the other is further away than the gap or NULL; else NULL.
     SessionEdge,
+    /// `gap_times(time, next, step)`: the time and, before the next, one after each step; for NULL a list of NULL.
+    GapTimes,
+    /// `gap_share(time, from, to)`: how far between two times one lies, as a double.
+    GapShare,
 }
 
 /// All of them, for registries.
@@ -38,12 +42,14 @@ pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
 }
 
 impl TimeFunction {
-    const ALL: [TimeFunction; 5] = [
+    const ALL: [TimeFunction; 7] = [
         TimeFunction::Floor,
         TimeFunction::Shift,
         TimeFunction::HopStarts,
         TimeFunction::CumulateEnds,
         TimeFunction::SessionEdge,
+        TimeFunction::GapTimes,
+        TimeFunction::GapShare,
     ];
 
     pub(super) fn name(self) -> &'static str {
@@ -53,6 +59,8 @@ impl TimeFunction {
             TimeFunction::HopStarts => "hop_starts",
             TimeFunction::CumulateEnds => "cumulate_ends",
             TimeFunction::SessionEdge => "session_edge",
+            TimeFunction::GapTimes => "gap_times",
+            TimeFunction::GapShare => "gap_share",
         }
     }
 
@@ -62,7 +70,8 @@ impl TimeFunction {
             TimeFunction::Floor => (1, 2),
             TimeFunction::Shift => (1, 1),
             TimeFunction::HopStarts | TimeFunction::CumulateEnds => (1, 3),
-            TimeFunction::SessionEdge => (2, 1),
+            TimeFunction::SessionEdge | TimeFunction::GapTimes => (2, 1),
+            TimeFunction::GapShare => (3, 0),
         }
     }
 
@@ -96,6 +105,18 @@ impl TimeFunction {
                     })
                 };
                 times.iter().zip(others.iter()).map(edge).collect()
+            }
+            (TimeFunction::GapTimes, [times, next], [step]) => {
+                return gap_times(times, next, data_type, *step);
+            }
+            (TimeFunction::GapShare, [times, from, to], []) => {
+                let share = |at: usize| {
+                    let present = [times, from, to].iter().all(|column| column.is_valid(at));
+                    let start = i128::from(from.value(at));
+                    let way = |time: i64| (i128::from(time) - start) as f64;
+                    present.then(|| way(times.value(at)) / way(to.value(at)))
+                };
+                return Ok(Arc::new((0..times.len()).map(share).collect::<Float64Array>()));
             }
             (TimeFunction::HopStarts, [times], [slide, size, origin]) => {
                 let first = |time| {
@@ -171,6 +192,38 @@ fn lists(
     Ok(Arc::new(ListArray::try_new(field, OffsetBuffer::new(ends.into()), values, None)?))
 }
 
+/// Times that a batch may come to when gaps are filled: more are a step that was not meant.
+const MAX_GAP_TIMES: usize = 1 << 26;
+
+/// For each time a list of it and of those that follow it before the next, one after each step.
+fn gap_times(
+    times: &Int64Array,
+    next: &Int64Array,
+    data_type: &DataType,
+    step: i64,
+) -> Result<ArrayRef> {
+    let mut values: Vec<Option<i64>> = Vec::with_capacity(times.len());
+    let mut ends: Vec<i32> = Vec::with_capacity(times.len() + 1);
+    ends.push(0);
+    for (time, next) in times.iter().zip(next) {
+        let between = match (time, next) {
+            (Some(time), Some(next)) => i128::from(next) - i128::from(time) - 1,
+            (Some(_) | None, _) => 0,
+        };
+        let added = usize::try_from(between.max(0) / i128::from(step)).unwrap_or(usize::MAX);
+        if added >= MAX_GAP_TIMES - values.len().min(MAX_GAP_TIMES) {
+            return exec_err!(
+                "gaps are too long to be filled in so small steps: at most {MAX_GAP_TIMES} rows come from a batch"
+            );
+        }
+        values.extend((0..=added as i64).map(|n| time.map(|time| time + n * step)));
+        ends.push(values.len() as i32);
+    }
+    let values = cast(&Int64Array::from(values), data_type)?;
+    let field = item(data_type);
+    Ok(Arc::new(ListArray::try_new(field, OffsetBuffer::new(ends.into()), values, None)?))
+}
+
 fn item(data_type: &DataType) -> FieldRef {
     Arc::new(Field::new_list_field(data_type.clone(), true))
 }
@@ -196,7 +249,10 @@ impl ScalarUDFImpl for Function {
         };
         Ok(match self.function {
             TimeFunction::Floor | TimeFunction::Shift | TimeFunction::SessionEdge => time.clone(),
-            TimeFunction::HopStarts | TimeFunction::CumulateEnds => DataType::List(item(time)),
+            TimeFunction::HopStarts | TimeFunction::CumulateEnds | TimeFunction::GapTimes => {
+                DataType::List(item(time))
+            }
+            TimeFunction::GapShare => DataType::Float64,
         })
     }
 
@@ -205,12 +261,15 @@ impl ScalarUDFImpl for Function {
         Ok(Arc::new(Field::new(self.name(), self.return_type(&types)?, true)))
     }
 
-    /// All but the test for sessions keep the order of times; lists do so by their first elements.
+    /// All but the test for sessions and those for gaps keep the order of times; lists do so by their first elements.
     fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
         let constant = |p: &ExprProperties| p.sort_properties == SortProperties::Singleton;
         Ok(match inputs {
             [time, numbers @ ..]
-                if self.function != TimeFunction::SessionEdge && numbers.iter().all(constant) =>
+                if !matches!(
+                    self.function,
+                    TimeFunction::SessionEdge | TimeFunction::GapTimes | TimeFunction::GapShare
+                ) && numbers.iter().all(constant) =>
             {
                 time.sort_properties
             }

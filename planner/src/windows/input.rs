@@ -20,9 +20,6 @@ pub(crate) const END: &str = "window_end";
 /// The column with the last time of a window.
 pub(crate) const TIME: &str = "window_time";
 
-/// How many columns windows add.
-pub(super) const ADDED: usize = 3;
-
 /// See the module.
 pub(super) struct Input {
     pub(super) plan: LogicalPlan,
@@ -30,6 +27,8 @@ pub(super) struct Input {
     pub(super) columns: Vec<Column>,
     pub(super) time: Expr,
     pub(super) unit: TimeUnit,
+    /// The names of the columns that windows add.
+    pub(super) added: &'static [&'static str],
     pub(super) data_type: DataType,
     /// The zone whose local times windows begin at; none for TIMESTAMP, whose values are local times already.
     pub(super) zone: Option<String>,
@@ -74,7 +73,8 @@ impl Input {
         let (unit, zoned) = (*unit, zone.is_some());
         let session = context.context_provider().options().execution.time_zone.as_deref();
         let zone = zoned.then(|| session.unwrap_or("UTC").to_string());
-        Ok(Input { plan, columns, time, unit, data_type, zone })
+        let added: &[&str] = if arguments.plain { &[START, END] } else { &[START, END, TIME] };
+        Ok(Input { plan, columns, time, unit, added, data_type, zone })
     }
 
     /// The input's columns as expressions, followed by others.
@@ -82,10 +82,10 @@ impl Input {
         self.columns.iter().cloned().map(Expr::Column).chain(more).collect()
     }
 
-    /// The result: the input's columns and the three of the windows.
+    /// The result: the input's columns and those of the windows.
     pub(super) fn finish(&self, plan: LogicalPlan, windows: [Expr; 3]) -> Result<LogicalPlan> {
-        let names = [START, END, TIME];
-        let windows = windows.into_iter().zip(names).map(|(expr, name)| expr.alias(name));
+        let windows =
+            windows.into_iter().zip(self.added).map(|(expr, name)| expr.alias(*name));
         LogicalPlanBuilder::from(plan).project(self.and(windows.collect::<Vec<_>>()))?.build()
     }
 }

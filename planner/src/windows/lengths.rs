@@ -103,7 +103,7 @@ fn read(
 ) -> Result<i64> {
     let function = arguments.function.name();
     let expr = context.sql_to_expr(written.clone(), &DFSchema::empty())?;
-    let Some(interval) = interval(expr)? else {
+    let Some(interval) = constant_interval(expr)? else {
         let what = format!("of {function} is a constant interval, such as INTERVAL '10' MINUTES");
         return Err(wrong(arguments, parameter, &what, written));
     };
@@ -125,8 +125,8 @@ fn read(
         .map_err(|_| wrong(arguments, parameter, "is out of range", written))
 }
 
-/// The value of a constant interval.
-fn interval(expr: Expr) -> Result<Option<IntervalMonthDayNano>> {
+/// The value of a constant interval; `None` if it is none.
+pub(super) fn constant_interval(expr: Expr) -> Result<Option<IntervalMonthDayNano>> {
     let schema = Arc::new(DFSchema::empty());
     let context = SimplifyContext::builder().with_schema(Arc::clone(&schema)).build();
     let simplifier = ExprSimplifier::new(context);

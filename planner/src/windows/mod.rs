@@ -1,7 +1,7 @@
 //! Windowing table functions: `TUMBLE`, `HOP`, `CUMULATE` and `SESSION` in FROM.
 //!
-//! Each gives the columns of a table and `window_start`, `window_end` and `window_time` after them: a row for each
-//! window that an input row belongs to. They are lowered to projections, UNNEST and window functions here, so that
+//! Each gives the columns of a table and `window_start`, `window_end` and `window_time` after them (the last not where
+//! the time is written without DESCRIPTOR): a row for each window that an input row belongs to. They are lowered to projections, UNNEST and window functions here, so that
 //! nothing after the planner knows them. Invariant: a row is in `[window_start, window_end)`, `window_time` is
 //! `window_end` less one unit of its type, and a NULL time is an error, since its row would be in no window.
 
@@ -10,6 +10,7 @@ mod cumulate;
 mod event_time;
 mod first;
 mod functions;
+mod gap_fill;
 mod grid;
 mod hop;
 mod input;
@@ -32,6 +33,7 @@ use self::input::Input;
 pub(crate) use event_time::EventTimes;
 pub use first::{first_of_list, opened_lists};
 pub(crate) use functions::functions;
+pub(crate) use gap_fill::{is_gap_fill, plan as plan_gap_fill};
 pub(crate) use input::{END, START, TIME};
 pub use slices::{WindowSlices, shifted_time, slices_of};
 
@@ -150,7 +152,7 @@ impl WindowFunction {
         if arguments.grouped {
             return Ok(plan);
         }
-        let relation = match table_of(&plan) {
+        let relation = match table_of_first(&plan, input.columns.len()) {
             Some(table) => table,
             None => TableReference::bare(self.name().to_lowercase()),
         };
@@ -164,10 +166,9 @@ impl WindowFunction {
     }
 }
 
-/// The table that all columns of a plan are qualified by, those of windows aside.
-fn table_of(plan: &LogicalPlan) -> Option<TableReference> {
-    let schema = plan.schema();
-    let mut input = schema.iter().take(schema.fields().len() - input::ADDED).map(|(q, _)| q);
+/// The table that the first columns of a plan are qualified by.
+fn table_of_first(plan: &LogicalPlan, columns: usize) -> Option<TableReference> {
+    let mut input = plan.schema().iter().take(columns).map(|(qualifier, _)| qualifier);
     let first = input.next()??;
     input.all(|qualifier| qualifier == Some(first)).then(|| first.clone())
 }

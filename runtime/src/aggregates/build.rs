@@ -21,6 +21,7 @@ use super::function::{FoldKind, ForeignKind, StateKind, library_function};
 use super::groups::Groups;
 use super::moments::Moments;
 use super::ordered::Ordered;
+use super::ranked::Ranked;
 use super::state::{AggregateState, Output, RowState};
 use super::sum::Sum;
 use crate::error::{Error, Result};
@@ -62,6 +63,7 @@ pub(crate) fn build(
                 false => Box::new(Ordered::new(inner, spec.args, spec.order.clone(), &spec.types)),
             }
         }
+        StateKind::Ranked(error) => Box::new(Ranked::new(&spec.types[0], *error, reservation)?),
         own => own_state(own, spec)?,
     };
     if !spec.distinct {
@@ -106,6 +108,9 @@ pub(crate) fn own_state(kind: &StateKind, spec: &StateSpec) -> Result<Box<dyn Ag
         StateKind::Moments(two) => Box::new(Moments::new(*two)),
         StateKind::Extreme(extreme) => Box::new(Extreme::new(extreme.clone(), &spec.types[0])?),
         StateKind::Foreign(kind) => Box::new(foreign(kind, spec)?),
+        StateKind::Ranked(_) => {
+            return Err(Error::Internal("ranked values are charged to a reservation".into()));
+        }
     })
 }
 
@@ -224,8 +229,7 @@ pub(crate) fn foreign(kind: &ForeignKind, spec: &StateSpec) -> Result<Foreign> {
         .with_ignore_nulls(kind.ignore_nulls)
         .build()?;
     // These compare values without knowing that −0.0 is 0.0 and that there is one NaN.
-    let canonical = kind.function.starts_with("approx_")
-        || matches!(kind.function.as_str(), "median" | "percentile_cont");
+    let canonical = kind.function.starts_with("approx_") || kind.function == "median";
     Foreign::new(function, arg_types, canonical)
 }
 

@@ -15,6 +15,7 @@ use super::build::{StateSpec, build};
 use super::forgetting::{build_forgetting, build_running};
 use super::function::{OrderUse, StateKind, plan};
 use super::groups::{Filtered, Groups};
+use super::ranked::RankedFunction;
 use super::spec::AggregateSpec;
 use super::state::{AggregateState, Output, Restored, StateUse};
 use crate::error::{Error, Result};
@@ -381,6 +382,16 @@ fn describe(spec: &AggregateSpec, arguments: &Arguments) -> Result<(StateSpec, O
         let kept: Vec<usize> = (0..columns.len()).filter(|&i| !present(&constants[i])).collect();
         columns = kept.iter().map(|&i| columns[i]).collect();
         constants = kept.iter().map(|&i| constants[i].clone()).collect();
+    }
+    if let (StateKind::Ranked(error), Some(function)) =
+        (&mut planned.kind, RankedFunction::named(&spec.function))
+    {
+        let descending = spec.order_by.first().is_some_and(|key| key.descending);
+        let (rank, wanted) = function.wanted(&constants, descending)?;
+        (planned.output, *error) = (Output::Rank(rank), wanted);
+        // The others are constants, and several shares are read from one state.
+        columns.truncate(1);
+        constants.truncate(1);
     }
     let args = columns.len();
     let order = order_columns(&spec.order_by, planned.order, arguments, &mut columns);

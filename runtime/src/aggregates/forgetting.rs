@@ -16,6 +16,7 @@ use super::function::{FoldKind, ForeignKind, StateKind};
 use super::kept_fold::{FoldUpkeep, KeptFold};
 use super::kept_replay::KeptReplay;
 use super::multiset::Keep;
+use super::ranked::{Bits, Ranked};
 use super::state::AggregateState;
 use super::xor::Xor;
 use crate::error::{Error, Result};
@@ -55,6 +56,7 @@ pub(crate) fn build_forgetting(
             let keep = Keep::RowsInOrder;
             return Ok(Box::new(KeptReplay::new(inner, spec, keep, reservation)?));
         }
+        StateKind::Ranked(error) => ranked(*error, spec, reservation)?,
         StateKind::Foreign(kind) => return library(kind, spec, reservation),
     };
     distinct_or_not(native, spec, reservation)
@@ -70,6 +72,9 @@ pub(crate) fn build_running(
 ) -> Result<Box<dyn AggregateState>> {
     check_distinct_order(spec)?;
     match &spec.kind {
+        StateKind::Ranked(error) => {
+            distinct_or_not(ranked(*error, spec, reservation)?, spec, reservation)
+        }
         StateKind::Foreign(kind) => library(kind, spec, reservation),
         own => distinct_or_not(own_state(own, spec)?, spec, reservation),
     }
@@ -84,6 +89,15 @@ fn distinct_or_not(
         return Ok(inner);
     }
     Ok(Box::new(CountedDistinct::new(inner, &spec.types, reservation)?))
+}
+
+/// Values in their order, which can forget as they are.
+fn ranked(
+    error: Option<Bits>,
+    spec: &StateSpec,
+    reservation: &Reservation,
+) -> Result<Box<dyn AggregateState>> {
+    Ok(Box::new(Ranked::new(&spec.types[0], error, reservation)?))
 }
 
 /// A library function, computed from kept rows.

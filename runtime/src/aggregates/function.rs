@@ -11,6 +11,7 @@ use datafusion_expr::AggregateUDF;
 
 use super::extreme::ExtremeSpec;
 use super::moments::Moment;
+use super::ranked::{Bits, Rank, RankedFunction};
 use super::state::Output;
 use crate::error::{Error, Result};
 
@@ -66,6 +67,8 @@ pub(crate) enum StateKind {
     Moments(bool),
     /// The value of one row.
     Extreme(ExtremeSpec),
+    /// The values in their order, those of approximate percentiles within a relative error.
+    Ranked(Option<Bits>),
     /// A library function.
     Foreign(ForeignKind),
 }
@@ -107,6 +110,14 @@ pub(crate) struct FunctionPlan {
 /// # Errors
 /// `Unsupported` for names that are not registered.
 pub(crate) fn plan(name: &str, types: &[DataType], ignore_nulls: bool) -> Result<FunctionPlan> {
+    if RankedFunction::named(name).is_some() {
+        return Ok(FunctionPlan {
+            kind: StateKind::Ranked(None),
+            output: Output::Rank(Rank::Unknown),
+            order: OrderUse::Within,
+            distinct_matters: true,
+        });
+    }
     let library = library_function(name)?;
     let function = library.name();
     let own =
@@ -152,9 +163,9 @@ pub(crate) fn plan(name: &str, types: &[DataType], ignore_nulls: bool) -> Result
             let foreign =
                 ForeignKind { function: other.into(), ignore_nulls, within_descending: None };
             let order = match other {
-                "percentile_cont"
-                | "approx_percentile_cont"
-                | "approx_percentile_cont_with_weight" => OrderUse::Within,
+                "approx_percentile_cont" | "approx_percentile_cont_with_weight" => {
+                    OrderUse::Within
+                }
                 "array_agg" | "string_agg" | "nth_value" => OrderUse::Replay,
                 _ => OrderUse::None,
             };

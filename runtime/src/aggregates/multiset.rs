@@ -375,6 +375,13 @@ impl Multiset {
         found
     }
 
+    /// How often the rows of entries occur, where occurrences are no entries of their own.
+    pub(crate) fn counts(&mut self, ids: &[RowId]) -> Vec<u64> {
+        let at = self.at();
+        let states = self.entries.states_mut();
+        ids.iter().map(|&id| states.read::<i64>(id, at.count).max(0) as u64).collect()
+    }
+
     /// The columns of entries.
     ///
     /// # Errors

@@ -38,6 +38,8 @@ pub enum Output {
     Average,
     /// One of the statistics of one or two variables.
     Moment(super::moments::Moment),
+    /// A value by its place in their order.
+    Rank(super::ranked::Rank),
 }
 
 /// What became of carried columns that were to be taken back.

@@ -232,7 +232,9 @@ where
         match output {
             Output::Count => Ok(counts(states, count, ids)),
             Output::Average => A::averages(ids.iter().map(read), self.scale, result),
-            Output::Only | Output::Sum | Output::Moment(_) => A::sums(ids.iter().map(read), result),
+            Output::Only | Output::Sum | Output::Moment(_) | Output::Rank(_) => {
+                A::sums(ids.iter().map(read), result)
+            }
         }
     }
 }
