@@ -10,6 +10,10 @@ use datafusion_expr::{Expr, TableSource};
 
 use crate::error::Result;
 
+/// The table function by which `CHANGELOG FROM t` asks for the changelog of a table: whether its rows are numbered, and
+/// then the parts of the table's name.
+pub const CHANGELOG_OF: &str = "__changelog_of";
+
 /// The name of a table, view or schema-bound object, already normalised (unquoted parts are lower-case).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TableName {

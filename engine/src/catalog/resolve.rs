@@ -3,18 +3,22 @@
 //! Files behind a path are found once a statement, so that all its parts see the same files; the next statement looks
 //! anew. Nothing here runs a query. The tables and views that were asked for are remembered, for those who depend on them.
 
+use std::any::Any;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use datafusion_common::Constraint;
+use datafusion_common::{Constraint, ScalarValue};
 use datafusion_expr::{Expr, TableSource};
 use parking_lot::Mutex;
-use thalweg_planner::{Catalog, ErrorKind, PlannerError, TableName, ViewDefinition};
+use thalweg_planner::{
+    CHANGELOG_OF, Catalog, ErrorKind, PlannerError, TableName, ViewDefinition, suggest,
+};
 
 use super::listing::{INFORMATION_TABLES, Listings};
 use super::store::{CATALOG_NAME, Entry, EntryKey, INFORMATION_SCHEMA, ViewJob};
 use super::table::{EngineTable, Table};
 use super::table_functions;
+use crate::connectors::memory::{ChangelogTable, ViewTable};
 use crate::connectors::{FileTable, MemoryTable};
 use crate::error::Error;
 
@@ -100,6 +104,9 @@ impl Catalog for StatementCatalog<'_> {
         name: &str,
         args: &[Expr],
     ) -> PlannerResult<Option<Arc<dyn TableSource>>> {
+        if name == CHANGELOG_OF {
+            return self.changelog(args).map(Some);
+        }
         let table = table_functions::table(name, args).map_err(planner_error)?;
         Ok(table.map(|table: Arc<dyn Table>| EngineTable::new(table) as Arc<dyn TableSource>))
     }
@@ -132,6 +139,56 @@ impl Catalog for StatementCatalog<'_> {
 
     fn table_function_names(&self) -> Vec<String> {
         table_functions::NAMES.iter().map(|name| name.to_string()).collect()
+    }
+}
+
+impl StatementCatalog<'_> {
+    /// The changelog of the table or materialized view that is named by the arguments behind the first, which says whether
+    /// rows are numbered.
+    fn changelog(&self, args: &[Expr]) -> PlannerResult<Arc<dyn TableSource>> {
+        let wrong = || PlannerError::internal("a changelog is of a table's name");
+        let [Expr::Literal(ScalarValue::Boolean(Some(row_ids)), _), parts @ ..] = args else {
+            return Err(wrong());
+        };
+        let text = |part: &Expr| match part {
+            Expr::Literal(value, _) => value.try_as_str().flatten().map(str::to_string),
+            _ => None,
+        };
+        let parts = parts.iter().map(text).collect::<Option<Vec<_>>>().ok_or_else(wrong)?;
+        let name = match parts.as_slice() {
+            [table] => TableName::bare(table),
+            [schema, table] => TableName::partial(schema, table),
+            _ => return Err(wrong()),
+        };
+        let shown = name.to_string();
+        let Some(source) = self.table(&name)? else {
+            let known = self.table_names();
+            let hint = suggest::did_you_mean(&shown, known.iter().map(String::as_str));
+            let what = match self.view(&name) {
+                Some(_) => format!("a changelog of the view \"{shown}\", which is not materialized"),
+                None => format!("table {shown} does not exist"),
+            };
+            return Err(PlannerError::new(ErrorKind::Invalid, what).with_hint(hint));
+        };
+        let followed = EngineTable::of(source.as_ref()).map(|engine| engine.table.clone());
+        let key = self.primary_key(source.as_ref());
+        let is = |table: &Arc<dyn Table>| {
+            let any = table.as_ref() as &dyn Any;
+            (any.is::<MemoryTable>(), any.is::<ViewTable>())
+        };
+        match followed.map(|table| (is(&table), table)) {
+            // Which rows of a view belong together is not known.
+            Some(((true, _) | (_, true), table)) => {
+                let pairs = is(&table).0;
+                let changelog = ChangelogTable::new(table, *row_ids, key, pairs);
+                Ok(EngineTable::new(Arc::new(changelog)))
+            }
+            Some(_) | None => {
+                let what = format!("a changelog of \"{shown}\", which is not a plain table in memory");
+                let hint = "A materialized view over it has a changelog.".to_string();
+                Err(PlannerError::new(ErrorKind::NotSupported, what).with_hint(Some(hint)))
+            }
+        }
     }
 }
 

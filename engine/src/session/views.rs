@@ -19,7 +19,7 @@ use super::plan::{PlanUse, physical_plan, result_schema};
 use super::statement::{StatementContext, on_conflict, statement_text};
 use crate::catalog::{DeclaredTable, EngineTable, Entry, EntryKey, OnConflict, Table};
 use crate::connectors::MemoryTable;
-use crate::connectors::memory::{LiveTable, Subscription, ViewTable};
+use crate::connectors::memory::{ChangelogTable, LiveTable, Subscription, ViewTable};
 use crate::error::{Error, Report, Result};
 
 /// `CREATE MATERIALIZED VIEW`.
@@ -121,8 +121,8 @@ async fn absorb(cx: &StatementContext<'_>, started: &Started) -> Result<()> {
 /// The tables of a query that tell their changes.
 #[derive(Default)]
 struct Live {
-    /// What stands for each table, by its number.
-    tables: HashMap<u64, Arc<dyn Table>>,
+    /// What stands for each table, by its number and how its changes are told.
+    tables: HashMap<(u64, Option<String>), Arc<dyn Table>>,
     subscriptions: Vec<Arc<Subscription>>,
     /// Whether the query reads another table that has no end.
     endless: bool,
@@ -174,6 +174,9 @@ impl Live {
     }
 
     fn follow_table(&mut self, table: &Arc<dyn Table>) -> Option<Arc<dyn Table>> {
+        if let Some(changelog) = (table.as_ref() as &dyn Any).downcast_ref::<ChangelogTable>() {
+            return self.follow_changelog(changelog);
+        }
         let any = table.as_ref() as &dyn Any;
         let (id, withdraws, subscribe): (u64, bool, &dyn Fn() -> Arc<Subscription>) =
             match (any.downcast_ref::<MemoryTable>(), any.downcast_ref::<ViewTable>()) {
@@ -183,10 +186,30 @@ impl Live {
             };
         self.withdraws |= withdraws;
         let subscriptions = &mut self.subscriptions;
-        let live = self.tables.entry(id).or_insert_with(|| {
+        let live = self.tables.entry((id, None)).or_insert_with(|| {
             let subscription = subscribe();
             subscriptions.push(subscription.clone());
             Arc::new(LiveTable::new(subscription, table.as_ref(), withdraws))
+        });
+        Some(live.clone())
+    }
+}
+
+impl Live {
+    /// The changelog of a table, whose rows stay.
+    fn follow_changelog(&mut self, changelog: &ChangelogTable) -> Option<Arc<dyn Table>> {
+        let any = changelog.followed().as_ref() as &dyn Any;
+        let (id, subscription) =
+            match (any.downcast_ref::<MemoryTable>(), any.downcast_ref::<ViewTable>()) {
+                (Some(table), _) => (table.id(), table.subscribe()),
+                (None, Some(view)) => (view.id(), view.subscribe()),
+                (None, None) => return None,
+            };
+        let told = Some(format!("{:?}", changelog.telling()));
+        let subscriptions = &mut self.subscriptions;
+        let live = self.tables.entry((id, told)).or_insert_with(|| {
+            subscriptions.push(subscription.clone());
+            Arc::new(LiveTable::told(subscription, changelog))
         });
         Some(live.clone())
     }

@@ -69,6 +69,9 @@ fn main() -> ExitCode {
         clean += usize::from(report.failures.is_empty());
         total.passed += report.passed;
         total.skipped += report.skipped;
+        for (excuse, count) in report.excused {
+            *total.excused.entry(excuse).or_default() += count;
+        }
         total.seconds += report.seconds;
         total.failures.extend(report.failures);
     }
@@ -80,6 +83,10 @@ fn main() -> ExitCode {
         files.len(),
         total.seconds
     );
+    if !total.excused.is_empty() {
+        let reasons = total.excused.iter().map(|(excuse, count)| format!("{count} for {excuse}"));
+        println!("excused beside these: {}", reasons.collect::<Vec<_>>().join(", "));
+    }
     if total.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 

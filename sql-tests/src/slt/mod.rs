@@ -5,6 +5,7 @@
 
 mod compare;
 mod dialect;
+mod excuse;
 mod fixtures;
 mod include;
 mod preprocess;
@@ -12,5 +13,6 @@ mod runner;
 mod values;
 
 pub use dialect::Dialect;
+pub use excuse::Excuse;
 pub use include::without_fragments;
 pub use runner::{FileReport, Options, run_file};

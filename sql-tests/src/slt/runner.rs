@@ -1,5 +1,6 @@
 //! Runs one file: each in a fresh session, every record counted, going on after a failure.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,7 @@ use sqllogictest::{
 
 use super::compare::{Expectation, orders_rows};
 use super::dialect::Dialect;
+use super::excuse::{Excuse, Excuses};
 use super::fixtures::Fixture;
 use super::include::{including, place, records};
 use super::values;
@@ -37,6 +39,8 @@ pub struct FileReport {
     pub failures: Vec<String>,
     /// Records that do not concern the engine.
     pub skipped: usize,
+    /// Records that need what only another engine has, by the reason.
+    pub excused: BTreeMap<Excuse, usize>,
     /// Seconds it took.
     pub seconds: f64,
 }
@@ -71,7 +75,9 @@ fn run_records(path: &Path, options: &Options, report: &mut FileReport) -> Resul
     // Relative paths in statements start from the folder that the suite is run in.
     std::env::set_current_dir(options.dialect.base_directory(&path))
         .map_err(|error| error.to_string())?;
-    let mut file = File { options, engine, report, sort: None, mode: None, hash_threshold: 0 };
+    let excuses = Excuses::new(options.dialect);
+    let mut file =
+        File { options, engine, report, excuses, sort: None, mode: None, hash_threshold: 0 };
     before.iter().for_each(|record| file.prepare(record));
     for statement in &fixture.statements {
         file.engine.run(statement)?;
@@ -92,6 +98,7 @@ fn run_records(path: &Path, options: &Options, report: &mut FileReport) -> Resul
             (true, true) => break,
         }
     }
+    file.report.excused = file.excuses.counts().clone();
     Ok(())
 }
 
@@ -99,6 +106,7 @@ struct File<'a> {
     options: &'a Options,
     engine: Engine,
     report: &'a mut FileReport,
+    excuses: Excuses,
     sort: Option<SortMode>,
     mode: Option<ResultMode>,
     hash_threshold: usize,
@@ -157,7 +165,7 @@ impl File<'_> {
     fn skips(&mut self, conditions: &[Condition], sql: &str) -> bool {
         let skips = self.is_unwanted(conditions, sql);
         self.report.skipped += usize::from(skips);
-        skips
+        skips || self.excuses.excuses(sql)
     }
 
     fn is_unwanted(&self, conditions: &[Condition], sql: &str) -> bool {

@@ -18,6 +18,7 @@ use thalweg_runtime::source::{
 use thalweg_runtime::{Error, Result};
 
 use super::changes::{Change, Subscription};
+use super::told::Telling;
 use crate::connectors::scan::{ReadLayout, ScanFilter, apply_mask};
 
 /// The only split.
@@ -52,7 +53,11 @@ impl Source for FollowSource {
         if subtask > 0 {
             return Ok(Box::new(Nothing));
         }
-        let rows = self.subscription.rows();
+        let mut rows = self.subscription.rows();
+        let telling = Telling::of_options(&self.spec.options);
+        if let Some(telling) = &telling {
+            rows = Arc::new(telling.present(&rows, self.job.env.now_us())?);
+        }
         let inserts = rows.iter().map(|batch| (batch.clone(), RowKind::Insert));
         Ok(Box::new(FollowReader {
             filter: ScanFilter::new(&self.spec, &self.layout, &self.job.functions)?,
@@ -62,6 +67,7 @@ impl Source for FollowSource {
             version: self.subscription.start(),
             subscription: self.subscription.clone(),
             begun: self.begun.clone(),
+            telling,
             said: Said::Nothing,
         }))
     }
@@ -93,21 +99,28 @@ struct FollowReader {
     /// The version behind which the next change comes.
     version: u64,
     begun: Arc<AtomicBool>,
+    /// How changes are told, if they are rows of their own.
+    telling: Option<Telling>,
     said: Said,
 }
 
 impl FollowReader {
     /// Takes the next change; false if there is none within the limit.
-    fn take_change(&mut self) -> bool {
-        let Some(change) = self.subscription.after(self.version) else { return false };
+    fn take_change(&mut self, now_us: i64) -> Result<bool> {
+        let Some(change) = self.subscription.after(self.version) else { return Ok(false) };
         self.version += 1;
+        if let Some(telling) = &self.telling {
+            let told = telling.tell(&change, now_us)?;
+            self.pieces.extend(told.into_iter().map(|batch| (batch, RowKind::Insert)));
+            return Ok(true);
+        }
         let Change { deleted, inserted } = change.as_ref();
         let of = |batches: &[RecordBatch], kind| {
             batches.iter().cloned().map(move |batch| (batch, kind)).collect::<Vec<_>>()
         };
         self.pieces.extend(of(deleted, RowKind::Delete));
         self.pieces.extend(of(inserted, RowKind::Insert));
-        true
+        Ok(true)
     }
 
     /// The rows of a piece that pass the filters; what is more than a batch stays.
@@ -148,7 +161,7 @@ impl SourceReader for FollowReader {
         }
         self.begun.store(true, Ordering::Release);
         self.filter.refresh(cx);
-        if self.pieces.is_empty() && !self.take_change() {
+        if self.pieces.is_empty() && !self.take_change(cx.job.env.now_us())? {
             if self.said == Said::Reading {
                 self.said = Said::CaughtUp;
                 return Ok(SourceOutput::Split(SplitEvent::CaughtUp(SPLIT)));

@@ -9,6 +9,7 @@ use datafusion_common::Constraints;
 use thalweg_optimizer::TableStatistics;
 
 use super::changes::Subscription;
+use super::told::{ChangelogTable, Telling};
 use crate::catalog::Table;
 
 /// See the module.
@@ -18,6 +19,8 @@ pub(crate) struct LiveTable {
     statistics: TableStatistics,
     constraints: Option<Constraints>,
     withdraws: bool,
+    /// How changes are told, if they are rows of their own.
+    telling: Option<Telling>,
 }
 
 impl LiveTable {
@@ -28,13 +31,23 @@ impl LiveTable {
             statistics: table.statistics(),
             constraints: table.constraints().cloned(),
             withdraws,
+            telling: None,
         }
+    }
+
+    /// The changelog of the table behind a subscription.
+    pub(crate) fn told(subscription: Arc<Subscription>, changelog: &ChangelogTable) -> Self {
+        let telling = Some(changelog.telling().clone());
+        LiveTable { telling, ..LiveTable::new(subscription, changelog, false) }
     }
 }
 
 impl Table for LiveTable {
     fn schema(&self) -> SchemaRef {
-        self.subscription.schema().clone()
+        match &self.telling {
+            Some(telling) => telling.schema(self.subscription.schema()),
+            None => self.subscription.schema().clone(),
+        }
     }
 
     fn connector(&self) -> &str {
@@ -42,7 +55,11 @@ impl Table for LiveTable {
     }
 
     fn options(&self) -> serde_json::Value {
-        serde_json::json!({ "follow": self.subscription.id() })
+        let options = serde_json::json!({ "follow": self.subscription.id() });
+        match &self.telling {
+            Some(telling) => telling.add_to(options),
+            None => options,
+        }
     }
 
     fn statistics(&self) -> TableStatistics {

@@ -12,6 +12,7 @@ mod scan;
 mod sink;
 mod statistics;
 mod table;
+mod told;
 mod view;
 mod view_rows;
 mod view_sink;
@@ -26,6 +27,7 @@ pub(crate) use changes::Subscription;
 pub(crate) use live::LiveTable;
 pub use sink::MemorySink;
 pub use table::MemoryTable;
+pub(crate) use told::ChangelogTable;
 pub(crate) use view::ViewTable;
 pub use view_sink::{VIEW_SINK, ViewSink};
 
@@ -42,7 +44,7 @@ impl SourceConnector for MemoryConnector {
     fn open(&self, spec: &SourceSpec, job: &Arc<JobContext>) -> Result<Arc<dyn Source>> {
         match Subscription::by_options(&spec.options) {
             Some(subscription) => Ok(follow::open(spec, subscription?, job)),
-            None => Ok(scan::open(spec, &Living::by_options(&spec.options)?, job)),
+            None => scan::open(spec, &Living::by_options(&spec.options)?, job),
         }
     }
 }

@@ -13,6 +13,7 @@ use thalweg_runtime::operators::OperatorContext;
 use thalweg_runtime::source::{Source, SourceSpec};
 
 use super::registry::Living;
+use super::told::Telling;
 use crate::connectors::scan::{ReadLayout, SplitFormat, SplitProgress, SplitScan, SplitSource};
 
 type Batches = Vec<RecordBatch>;
@@ -25,9 +26,20 @@ type Seen = HashMap<(usize, u64), Weak<Batches>>;
 static SEEN: LazyLock<Mutex<Seen>> = LazyLock::new(Mutex::default);
 
 /// Opens the source of a table.
-pub(super) fn open(spec: &SourceSpec, table: &Living, job: &Arc<JobContext>) -> Arc<dyn Source> {
-    let format = MemoryFormat { batches: seen_by(job, table), batch_rows: spec.batch_rows.max(1) };
-    SplitSource::open(spec, Box::new(format), job)
+///
+/// # Errors
+/// What a changelog of the table reports.
+pub(super) fn open(
+    spec: &SourceSpec,
+    table: &Living,
+    job: &Arc<JobContext>,
+) -> Result<Arc<dyn Source>> {
+    let mut batches = seen_by(job, table);
+    if let Some(telling) = Telling::of_options(&spec.options) {
+        batches = Arc::new(telling.present(&batches, job.env.now_us())?);
+    }
+    let format = MemoryFormat { batches, batch_rows: spec.batch_rows.max(1) };
+    Ok(SplitSource::open(spec, Box::new(format), job))
 }
 
 fn seen_by(job: &Arc<JobContext>, table: &Living) -> Arc<Batches> {
