@@ -14,6 +14,11 @@ use crate::error::Result;
 /// then the parts of the table's name.
 pub const CHANGELOG_OF: &str = "__changelog_of";
 
+/// The table function by which views ask for the time: one row, changed when views commit.
+pub const CLOCK: &str = "__clock";
+/// The only column of [`CLOCK`].
+pub const CLOCK_TIME: &str = "time";
+
 /// The name of a table, view or schema-bound object, already normalised (unquoted parts are lower-case).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TableName {

@@ -27,7 +27,7 @@ mod windows;
 
 pub use average::avg;
 pub use bind::{Parameter, SharedSource, SqlFunction, WorkTableSource, distinct_names};
-pub use catalog::{CHANGELOG_OF, Catalog, TableName, ViewDefinition};
+pub use catalog::{CHANGELOG_OF, CLOCK, CLOCK_TIME, Catalog, TableName, ViewDefinition};
 pub use conversions::{limit_results, zoned_text};
 pub use deep_stack::with_deep_stack;
 pub use error::{ErrorKind, PlannerError, Result, Span};
@@ -36,7 +36,7 @@ pub use parse::{Hint, HintScope, ParsedStatement};
 pub use planner::{Planner, PlannerOptions};
 pub use sql_text::{sql_literal, sql_type_name, with_sql_literals, with_sql_types};
 pub use statement::{
-    ComputedColumn, Copy, CopyFrom, CreateExternalTable, CreateIndex, CreateMaterializedView,
+    ComputedColumn, Copy, CopyFrom, CreateExternalTable, CreateIndex, CreateMaterializedView, CreateSink,
     CreateTable, CreateView, DescribeTarget, DropKind, Emit, EmitWhen, ExplainFormat,
     ExplainOptions, Insert, JobName, MetadataColumn, Modification, Modify, OptionHint, QueryPlan,
     RelationHint, SharedId, SharedPlan, ShowKind, Statement, Watermark,

@@ -25,6 +25,10 @@ pub struct PlannerOptions {
     pub decimal_literals: bool,
     /// Let a division by zero be NULL instead of an error.
     pub null_divisions: bool,
+    /// Let a division by zero, and a value that cannot be cast, be NULL in materialized views.
+    pub null_view_errors: bool,
+    /// Let `generate_series` in a select list be rows rather than a list.
+    pub series_rows: bool,
     /// Turn a CTE that is referenced twice or more into one shared plan (hints in the query override it).
     pub share_ctes: bool,
 }
@@ -36,6 +40,8 @@ impl Default for PlannerOptions {
             now: None,
             decimal_literals: true,
             null_divisions: false,
+            null_view_errors: false,
+            series_rows: true,
             share_ctes: true,
         }
     }

@@ -341,6 +341,19 @@ impl fmt::Debug for Insert {
     }
 }
 
+/// `CREATE SINK … INTO t`: the changes of a query's result go into a table for ever.
+#[derive(Debug, Clone)]
+pub struct CreateSink {
+    /// Its name.
+    pub name: String,
+    /// The table, and the query.
+    pub insert: Insert,
+    /// Do nothing when it exists.
+    pub if_not_exists: bool,
+    /// Rows that the query takes back stay in the table.
+    pub ignore_delete: bool,
+}
+
 /// Which statement changes a table's rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Modification {
@@ -361,15 +374,18 @@ pub struct Modify {
     pub kind: Modification,
     /// The rows, in the types of the columns that the table stores.
     pub input: QueryPlan,
+    /// The names of the columns behind these, which are the result for rows that are changed.
+    pub returned: Vec<String>,
 }
 
 impl fmt::Debug for Modify {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Modify { table, source: _, kind, input } = self;
+        let Modify { table, source: _, kind, input, returned } = self;
         f.debug_struct("Modify")
             .field("table", table)
             .field("kind", kind)
             .field("input", input)
+            .field("returned", returned)
             .finish()
     }
 }
@@ -516,6 +532,24 @@ pub enum Statement {
     Flush,
     /// `STOP JOB`.
     StopJob(JobName),
+    /// See [`CreateSink`].
+    CreateSink(CreateSink),
+    /// `DROP SINK`.
+    DropSink {
+        /// Its name.
+        name: String,
+        /// Do nothing when it does not exist.
+        if_exists: bool,
+    },
+    /// `ALTER … RENAME TO`.
+    Rename {
+        /// What kind of thing.
+        kind: DropKind,
+        /// Its name.
+        from: TableName,
+        /// Its name from now on.
+        to: TableName,
+    },
     /// `PREPARE name AS statement`.
     Prepare {
         /// Its name.

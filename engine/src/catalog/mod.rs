@@ -1,5 +1,6 @@
 //! Names to tables.
 
+mod clock;
 mod declared;
 mod indexes;
 mod listing;

@@ -11,7 +11,7 @@ use datafusion_common::{Constraint, ScalarValue};
 use datafusion_expr::{Expr, TableSource};
 use parking_lot::Mutex;
 use thalweg_planner::{
-    CHANGELOG_OF, Catalog, ErrorKind, PlannerError, TableName, ViewDefinition, suggest,
+    CHANGELOG_OF, CLOCK, Catalog, ErrorKind, PlannerError, TableName, ViewDefinition, suggest,
 };
 
 use super::listing::{INFORMATION_TABLES, Listings};
@@ -106,6 +106,10 @@ impl Catalog for StatementCatalog<'_> {
     ) -> PlannerResult<Option<Arc<dyn TableSource>>> {
         if name == CHANGELOG_OF {
             return self.changelog(args).map(Some);
+        }
+        if name == CLOCK {
+            let clock = self.listings.catalog.clock().table().map_err(planner_error)?;
+            return Ok(Some(EngineTable::new(Arc::new(clock))));
         }
         let table = table_functions::table(name, args).map_err(planner_error)?;
         Ok(table.map(|table: Arc<dyn Table>| EngineTable::new(table) as Arc<dyn TableSource>))

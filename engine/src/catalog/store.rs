@@ -12,6 +12,7 @@ use parking_lot::RwLock;
 use thalweg_planner::{DropKind, TableName, ViewDefinition, suggest};
 use thalweg_runtime::job::JobHandle;
 
+use super::clock::Clock;
 use super::indexes::Indexes;
 use super::table::Table;
 use crate::error::{Error, Report, Result};
@@ -149,17 +150,55 @@ type Entries = BTreeMap<String, Entry>;
 pub struct TableCatalog {
     schemas: RwLock<BTreeMap<String, Entries>>,
     indexes: Indexes,
+    clock: Clock,
 }
 
 impl Default for TableCatalog {
     fn default() -> Self {
         let schemas =
             [DEFAULT_SCHEMA, TEMPORARY_SCHEMA].map(|name| (name.to_string(), Entries::new()));
-        TableCatalog { schemas: RwLock::new(BTreeMap::from(schemas)), indexes: Indexes::default() }
+        TableCatalog {
+            schemas: RwLock::new(BTreeMap::from(schemas)),
+            indexes: Indexes::default(),
+            clock: Clock::default(),
+        }
     }
 }
 
 impl TableCatalog {
+    /// The time, for views that follow it.
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Gives a table or view another name, within its schema; gives both full names.
+    ///
+    /// # Errors
+    /// When there is nothing of the kind and name, or the other name is taken.
+    pub fn rename(
+        &self,
+        kind: DropKind,
+        from: &TableName,
+        to: &TableName,
+    ) -> Result<(EntryKey, EntryKey)> {
+        self.check_drop(kind, from, false)?;
+        let missing = || failure(format!("\"{from}\" does not exist"), "SHOW TABLES lists them.");
+        let key = self.key_of(from).ok_or_else(missing)?;
+        if to.schema.as_ref().is_some_and(|schema| *schema != key.schema) {
+            return Err(Error::unsupported("RENAME TO a name in another schema"));
+        }
+        let mut schemas = self.schemas.write();
+        let entries = schemas.get_mut(&key.schema).ok_or_else(missing)?;
+        if entries.contains_key(&to.table) {
+            let what = format!("\"{}\" exists already", to.table);
+            return Err(failure(what, "DROP it first, or choose another name."));
+        }
+        let entry = entries.remove(&key.name).ok_or_else(missing)?;
+        entries.insert(to.table.clone(), entry);
+        let renamed = EntryKey { schema: key.schema.clone(), name: to.table.clone() };
+        Ok((key, renamed))
+    }
+
     /// What the name stands for.
     pub fn get(&self, name: &TableName) -> Option<Entry> {
         self.find(name).map(|(_, entry)| entry)

@@ -79,12 +79,14 @@ pub fn sinks() -> HashMap<String, Arc<dyn SinkConnector>> {
     let print: Arc<dyn SinkConnector> = Arc::new(print::PrintSink);
     let single_file: Arc<dyn SinkConnector> = Arc::new(single_file::SingleFileSink);
     let view: Arc<dyn SinkConnector> = Arc::new(memory::ViewSink);
+    let fold: Arc<dyn SinkConnector> = Arc::new(memory::FoldSink);
     HashMap::from([
         (blackhole::CONNECTOR.to_string(), blackhole),
         (memory::CONNECTOR.to_string(), memory),
         (print::CONNECTOR.to_string(), print),
         (single_file::CONNECTOR.to_string(), single_file),
         (memory::VIEW_SINK.to_string(), view),
+        (memory::FOLD_SINK.to_string(), fold),
         (write::FILE_SINK.to_string(), file),
     ])
 }

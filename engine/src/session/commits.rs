@@ -22,6 +22,8 @@ impl Session {
     /// One round over all jobs that have something to commit.
     pub(super) async fn commit_jobs(&self) {
         let _alone = self.inner.jobs.commits.lock().await;
+        // A clock that does not go on lets views stay as they are.
+        let _ = self.inner.catalog.clock().tick();
         let mut versions = Versions::new();
         for job in self.inner.jobs.all() {
             commit(&job, &mut versions).await;
@@ -31,7 +33,13 @@ impl Session {
 
 /// `FLUSH`: a round of its own, so that it takes in everything that was there when it began.
 pub(super) async fn flush(cx: &StatementContext<'_>) -> Result<()> {
-    let round = std::pin::pin!(cx.session.commit_jobs());
+    // What a sink has written is taken in by another round.
+    let rounds = async {
+        for _ in 0..=cx.session.inner.jobs.sinks() {
+            cx.session.commit_jobs().await;
+        }
+    };
+    let round = std::pin::pin!(rounds);
     match select(round, std::pin::pin!(cx.token.cancelled())).await {
         Either::Left(((), _)) => {
             cx.session.inner.jobs.settle();

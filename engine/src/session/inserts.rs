@@ -3,12 +3,12 @@
 //! Invariant: of a statement set all go well or the first failure ends the others. Rows that a table in memory has taken in
 //! at a commit stay.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use datafusion_common::tree_node::TreeNodeRecursion;
 use datafusion_expr::LogicalPlan;
 use futures::future::try_join_all;
+use parking_lot::Mutex;
 use thalweg_optimizer::PhysicalPlan;
 use thalweg_planner::{Insert, QueryPlan};
 use thalweg_runtime::operators::sink::SinkSpec;
@@ -105,8 +105,7 @@ fn start_all(
         sql: statement_text(cx),
         since_us: executor.now_us(),
         runs,
-        view: None,
-        reads: BTreeSet::new(),
+        links: Mutex::default(),
         subscriptions: Vec::new(),
         endless: true,
     };

@@ -39,6 +39,8 @@ pub(crate) enum JobKind {
     Insert,
     /// Writes rows into several tables.
     StatementSet,
+    /// Folds the changes of a query into a table.
+    Sink,
 }
 
 impl JobKind {
@@ -48,6 +50,7 @@ impl JobKind {
             JobKind::View => "MATERIALIZED VIEW",
             JobKind::Insert => "INSERT",
             JobKind::StatementSet => "STATEMENT SET",
+            JobKind::Sink => "SINK",
         }
     }
 }
@@ -90,13 +93,19 @@ pub(crate) struct Started {
     pub(crate) sql: String,
     pub(crate) since_us: i64,
     pub(crate) runs: Vec<Run>,
-    /// The view's own name in the catalog.
-    pub(crate) view: Option<EntryKey>,
-    /// The tables and views that a view reads.
-    pub(crate) reads: BTreeSet<EntryKey>,
+    pub(crate) links: Mutex<Links>,
     pub(crate) subscriptions: Vec<Arc<Subscription>>,
     /// Whether rows may come that nobody subscribed to.
     pub(crate) endless: bool,
+}
+
+/// Names in the catalog that a job has to do with; they follow when something is renamed.
+#[derive(Debug, Default)]
+pub(crate) struct Links {
+    /// A view's own.
+    pub(crate) view: Option<EntryKey>,
+    /// Those of the tables and views that a view or sink reads, and of the table that a sink writes.
+    pub(crate) reads: BTreeSet<EntryKey>,
 }
 
 /// One graph of a job.
@@ -246,18 +255,43 @@ impl Jobs {
         }
     }
 
-    /// The running or ended jobs of views that read something.
+    /// The running or ended jobs of views and sinks that read something.
     pub(crate) fn readers(&self, of: &EntryKey) -> Vec<Arc<Job>> {
         let all = self.all();
         all.into_iter()
-            .filter(|job| job.started.view.is_some() && job.started.reads.contains(of))
+            .filter(|job| job.started.links.lock().reads.contains(of))
             .collect()
     }
 
     /// The job of a view.
     pub(crate) fn of_view(&self, view: &EntryKey) -> Option<Arc<Job>> {
         let all = self.all.lock();
-        all.iter().find(|job| job.started.view.as_ref() == Some(view)).cloned()
+        all.iter().find(|job| job.started.links.lock().view.as_ref() == Some(view)).cloned()
+    }
+
+    /// The sink of a name.
+    pub(crate) fn sink(&self, name: &str) -> Option<Arc<Job>> {
+        let all = self.all.lock();
+        let is = |job: &&Arc<Job>| job.started.kind == JobKind::Sink && job.started.name == name;
+        all.iter().find(is).cloned()
+    }
+
+    /// How many sinks there are.
+    pub(crate) fn sinks(&self) -> usize {
+        self.all.lock().iter().filter(|job| job.started.kind == JobKind::Sink).count()
+    }
+
+    /// Takes note of an object's new name.
+    pub(crate) fn renamed(&self, from: &EntryKey, to: &EntryKey) {
+        for job in self.all() {
+            let mut links = job.started.links.lock();
+            if links.view.as_ref() == Some(from) {
+                links.view = Some(to.clone());
+            }
+            if links.reads.remove(from) {
+                links.reads.insert(to.clone());
+            }
+        }
     }
 
     /// Ends a job and forgets it.
@@ -271,7 +305,8 @@ impl Jobs {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let job = Arc::new(Job { number, started, settled: AtomicBool::new(false) });
         let mut all = self.all.lock();
-        let done = |job: &Job| job.started.view.is_none() && job.settled.load(Ordering::Acquire);
+        let lasts = |job: &Job| matches!(job.started.kind, JobKind::View | JobKind::Sink);
+        let done = |job: &Job| !lasts(job) && job.settled.load(Ordering::Acquire);
         if all.iter().filter(|job| done(job)).count() > ENDED_MAX
             && let Some(oldest) = all.iter().position(|job| done(job))
         {

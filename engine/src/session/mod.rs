@@ -18,6 +18,7 @@ mod load;
 mod modify;
 mod plan;
 mod query;
+mod sinks;
 mod statement;
 mod verify;
 mod views;
@@ -239,6 +240,8 @@ impl Session {
             time_zone: settings.time_zone(),
             decimal_literals: settings.decimal_literals(),
             null_divisions: settings.null_divisions(),
+            null_view_errors: settings.null_view_errors(),
+            series_rows: settings.series_rows(),
             ..PlannerOptions::default()
         };
         let mut planner = self.inner.planner.lock();

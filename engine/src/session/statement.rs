@@ -15,7 +15,7 @@ use thalweg_runtime::job::JobHandle;
 use super::cancellation::CancellationToken;
 use super::frame::Frame;
 use super::plan::PlanUse;
-use super::{Session, commits, explain, inserts, job_listing, load, modify, query, views, write};
+use super::{Session, commits, explain, inserts, job_listing, load, modify, query, sinks, views, write};
 use crate::catalog::{
     CATALOG_NAME, Entry, EntryKey, Listings, OnConflict, StatementCatalog, describe, texts,
 };
@@ -153,6 +153,13 @@ pub(super) async fn run(cx: &StatementContext<'_>, statement: Statement) -> Resu
         Statement::Flush => commits::flush(cx).await.map(|()| Frame::empty()),
         Statement::StopJob(job) => {
             cx.session.inner.jobs.running(&job)?.cancel();
+            Ok(Frame::empty())
+        }
+        Statement::CreateSink(create) => sinks::create(cx, create).await,
+        Statement::DropSink { name, if_exists } => sinks::drop_sink(cx, &name, if_exists),
+        Statement::Rename { kind, from, to } => {
+            let (from, to) = cx.session.catalog().rename(kind, &from, &to)?;
+            cx.session.inner.jobs.renamed(&from, &to);
             Ok(Frame::empty())
         }
         Statement::Set { key, value } => cx.session.set(&key, &value).map(|()| Frame::empty()),

@@ -10,11 +10,12 @@ use std::sync::Arc;
 use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion_expr::{Expr, LogicalPlan, TableSource, Volatility};
 use futures::future::{Either, select};
+use parking_lot::Mutex;
 use thalweg_planner::{CreateMaterializedView, DropKind, QueryPlan, TableName};
 
 use super::cancellation::CancellationToken;
 use super::frame::Frame;
-use super::jobs::{JobKind, Run, Started};
+use super::jobs::{JobKind, Links, Run, Started};
 use super::plan::{PlanUse, physical_plan, result_schema};
 use super::statement::{StatementContext, on_conflict, statement_text};
 use crate::catalog::{DeclaredTable, EngineTable, Entry, EntryKey, OnConflict, Table};
@@ -96,8 +97,7 @@ fn start(
         sql: statement_text(cx),
         since_us: executor.now_us(),
         runs: vec![Run { handle, _plan: plan, target: None }],
-        view: Some(key),
-        reads,
+        links: Mutex::new(Links { view: Some(key), reads }),
         subscriptions: live.subscriptions,
         endless: live.endless,
     };
@@ -105,7 +105,7 @@ fn start(
 }
 
 /// Waits until a new view has taken in what its inputs hold: all of what has an end.
-async fn absorb(cx: &StatementContext<'_>, started: &Started) -> Result<()> {
+pub(super) async fn absorb(cx: &StatementContext<'_>, started: &Started) -> Result<()> {
     let handle = &started.runs[0].handle;
     let passed = handle.barrier(handle.ask_barrier());
     match select(passed, std::pin::pin!(cx.token.cancelled())).await {
@@ -120,19 +120,19 @@ async fn absorb(cx: &StatementContext<'_>, started: &Started) -> Result<()> {
 
 /// The tables of a query that tell their changes.
 #[derive(Default)]
-struct Live {
+pub(super) struct Live {
     /// What stands for each table, by its number and how its changes are told.
     tables: HashMap<(u64, Option<String>), Arc<dyn Table>>,
-    subscriptions: Vec<Arc<Subscription>>,
+    pub(super) subscriptions: Vec<Arc<Subscription>>,
     /// Whether the query reads another table that has no end.
-    endless: bool,
+    pub(super) endless: bool,
     /// Whether rows may go that were read.
-    withdraws: bool,
+    pub(super) withdraws: bool,
 }
 
 impl Live {
     /// The query over tables that go on with their changes.
-    fn follow(&mut self, query: &QueryPlan) -> Result<QueryPlan> {
+    pub(super) fn follow(&mut self, query: &QueryPlan) -> Result<QueryPlan> {
         let mut followed = query.clone();
         followed.plan = self.follow_plan(followed.plan)?;
         for shared in &mut followed.shared {
@@ -216,7 +216,7 @@ impl Live {
 }
 
 /// A row that goes must have the values with which it came.
-fn refuse_volatile(query: &QueryPlan) -> Result<()> {
+pub(super) fn refuse_volatile(query: &QueryPlan) -> Result<()> {
     let mut volatile = false;
     for plan in std::iter::once(&query.plan).chain(query.shared.iter().map(|s| &s.plan)) {
         let looked = plan.apply_with_subqueries(|node| {
@@ -252,7 +252,7 @@ pub(super) fn refuse_if_read(cx: &StatementContext<'_>, key: &EntryKey, what: &s
         return Ok(());
     }
     let names: Vec<&str> = readers.iter().map(|job| job.started.name.as_str()).collect();
-    let detail = format!("Materialized views read it: {}.", names.join(", "));
+    let detail = format!("Materialized views or sinks have to do with it: {}.", names.join(", "));
     let report = Report::new(what).with_detail(detail);
     Err(Error::catalog(report.with_hint("DROP … CASCADE drops them, too.".to_string())))
 }
@@ -280,13 +280,15 @@ pub(super) fn drop_relation(
     Ok(())
 }
 
-/// Drops the views that read something, those that read them first.
+/// Drops the views and sinks that read something, those that read them first.
 fn drop_readers(cx: &StatementContext<'_>, key: &EntryKey) -> Result<()> {
     for job in cx.session.inner.jobs.readers(key) {
-        let Some(view) = &job.started.view else { continue };
-        drop_readers(cx, view)?;
-        let name = TableName::partial(view.schema.clone(), view.name.clone());
-        cx.session.catalog().drop_entry(DropKind::MaterializedView, &name, true)?;
+        let view = job.started.links.lock().view.clone();
+        if let Some(view) = view {
+            drop_readers(cx, &view)?;
+            let name = TableName::partial(view.schema.clone(), view.name.clone());
+            cx.session.catalog().drop_entry(DropKind::MaterializedView, &name, true)?;
+        }
         cx.session.inner.jobs.remove(&job);
     }
     Ok(())

@@ -221,6 +221,19 @@ fn planning() -> Vec<SettingDefinition> {
             "What a division by zero is: an error, as in PostgreSQL, or NULL.",
         ),
         define(
+            "materialized_view_errors",
+            SettingKind::Choice(&["fail", "null"]),
+            || SettingValue::Choice("fail"),
+            "What becomes of a materialized view that divides by zero or casts what cannot be cast: it fails, or the value \
+             is NULL.",
+        ),
+        define(
+            "series_in_select",
+            SettingKind::Choice(&["rows", "list"]),
+            || SettingValue::Choice("rows"),
+            "What generate_series is as an item of a select list: rows, as in PostgreSQL, or a list.",
+        ),
+        define(
             "time_zone",
             SettingKind::TimeZone,
             || SettingValue::Text("UTC".to_string()),

@@ -193,6 +193,16 @@ impl Settings {
         self.known("division_by_zero").to_string() == "null"
     }
 
+    /// Whether what materialized views cannot divide or cast is NULL instead of their end.
+    pub fn null_view_errors(&self) -> bool {
+        self.known("materialized_view_errors").to_string() == "null"
+    }
+
+    /// Whether `generate_series` in a select list is rows rather than a list.
+    pub fn series_rows(&self) -> bool {
+        self.known("series_in_select").to_string() == "rows"
+    }
+
     /// The session's time zone; `None` for UTC.
     pub fn time_zone(&self) -> Option<String> {
         let zone = self.known("time_zone").to_string();

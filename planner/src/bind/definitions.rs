@@ -12,6 +12,8 @@ use datafusion_sql::sqlparser::ast::{
 use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::tokenizer::{Token, Tokenizer};
 
+use super::current_time::follow_clock;
+use super::view_errors::null_for_errors;
 use super::columns::columns;
 use super::event_time_field::with_event_time_field;
 use super::names::{normalized, span_of_name, table_name};
@@ -238,8 +240,14 @@ impl Context<'_> {
             let what = "a temporary materialized view";
             return Err(PlannerError::not_supported(what).with_span(span));
         }
+        refuse_refresh_options(create)?;
         let binder = self.binder();
-        let plan = binder.bind(binder.prepare(without_order(&create.query), &[])?)?;
+        let mut query = without_order(&create.query);
+        follow_clock(&mut query);
+        if self.planner.options.null_view_errors {
+            null_for_errors(&mut query);
+        }
+        let plan = binder.bind(binder.prepare(query, &[])?)?;
         refuse_current_time(&plan).map_err(|e| e.with_span(span))?;
         let columns: Vec<String> = create.columns.iter().map(|c| normalized(&c.name)).collect();
         let name = table_name(&create.name)?;
@@ -286,8 +294,27 @@ fn refuse_current_time(plan: &LogicalPlan) -> Result<()> {
     }
 }
 
+/// The options of a materialized view: how old its rows may be at most. They are kept up to date all the time, so that any
+/// number of seconds is kept to.
+fn refuse_refresh_options(create: &ast::CreateView) -> Result<()> {
+    let fail = |what: String| {
+        let hint = "the option of a materialized view is refresh.interval.sec, a number of seconds";
+        let error = PlannerError::invalid(what).with_hint(hint.to_string());
+        Err(error.with_span(span_of_name(&create.name)))
+    };
+    for (key, value) in options(&create.options)? {
+        if key != "refresh.interval.sec" {
+            return fail(format!("unknown option \"{key}\""));
+        }
+        if !value.parse::<u64>().is_ok_and(|seconds| seconds > 0) {
+            return fail(format!("{value} is no number of seconds"));
+        }
+    }
+    Ok(())
+}
+
 fn refuse_view_clauses(create: &ast::CreateView) -> Result<()> {
-    let plain = matches!(create.options, CreateTableOptions::None);
+    let plain = create.materialized || matches!(create.options, CreateTableOptions::None);
     let refused = !plain
         || create.or_alter
         || create.to.is_some()

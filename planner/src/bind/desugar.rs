@@ -18,6 +18,7 @@ use super::interval_literals::rewrite_interval;
 use super::names::{normalized, span_of_name};
 use super::operators::{minus_before_power, rewrite_operator};
 use super::patterns::rewrite_pattern;
+use super::series_rows::unnest_series;
 use super::text_casts::{call, rewrite_cast};
 use super::ties::keep_ties;
 use super::timestamp_patterns::rewrite_timestamp_pattern;
@@ -29,8 +30,13 @@ use crate::parse::span_of;
 pub struct Parameter(pub(crate) Expr);
 
 /// Rewrites the tree in place.
-pub(super) fn desugar<T: VisitMut>(tree: &mut T, parameters: &[Parameter]) -> Result<()> {
-    match tree.visit(&mut Desugar { parameters }) {
+/// `series_rows` tells whether a series in a select list means its rows.
+pub(super) fn desugar<T: VisitMut>(
+    tree: &mut T,
+    parameters: &[Parameter],
+    series_rows: bool,
+) -> Result<()> {
+    match tree.visit(&mut Desugar { parameters, series_rows }) {
         ControlFlow::Break(error) => Err(error),
         ControlFlow::Continue(()) => Ok(()),
     }
@@ -38,6 +44,7 @@ pub(super) fn desugar<T: VisitMut>(tree: &mut T, parameters: &[Parameter]) -> Re
 
 struct Desugar<'a> {
     parameters: &'a [Parameter],
+    series_rows: bool,
 }
 
 impl VisitorMut for Desugar<'_> {
@@ -56,6 +63,9 @@ impl VisitorMut for Desugar<'_> {
         }
         for from in &mut select.from {
             plain_joins(&mut from.joins);
+        }
+        if self.series_rows {
+            unnest_series(select);
         }
         group_for_having(select);
         positions_in_sets(select);

@@ -4,9 +4,11 @@
 //! silence reaches it; then `SqlToRel` binds it through `provider`.
 
 mod asof;
+mod call_names;
 mod columns;
 mod computed;
 mod cte;
+mod current_time;
 mod date_parts;
 mod definitions;
 mod delimiters;
@@ -30,12 +32,15 @@ mod refuse;
 mod relation;
 mod relation_hints;
 mod row_in;
+mod series_rows;
 mod set_operations;
 mod sharing;
+mod sinks;
 mod sort_names;
 mod sources;
 mod sql_function;
 mod statements;
+mod struct_values;
 mod temporal;
 mod text_casts;
 mod ties;
@@ -43,6 +48,7 @@ mod timestamp_patterns;
 mod translate;
 mod types;
 mod using;
+mod view_errors;
 mod written_case;
 
 pub use desugar::Parameter;

@@ -5,6 +5,7 @@
 
 use datafusion_common::Column;
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, TableSource, when};
+use datafusion_sql::planner::PlannerContext;
 use datafusion_sql::sqlparser::ast::{
     self, AssignmentTarget, FromTable, Ident, ObjectName, Query, Select, SelectItem, SetExpr,
     Spanned, TableFactor, TableWithJoins, Value,
@@ -21,9 +22,10 @@ use crate::parse::span_of;
 use crate::statement::{Modification, Modify, Statement};
 use crate::suggest::did_you_mean;
 
-/// Names of columns that no user can mean: whether a row is changed, and the new values.
+/// Names of columns that no user can mean: whether a row is changed, the new values, and what is returned.
 const CHANGED: &str = "\u{1}changed";
 const VALUE: &str = "\u{1}value";
+const RETURNED: &str = "\u{1}returned";
 
 /// The one table a statement changes.
 struct Target {
@@ -66,7 +68,8 @@ impl Context<'_> {
         let plan = binder.bind(binder.prepare(query, self.parameters)?)?;
         let Target { table, source, computed, .. } = target;
         let input = binder.finish(without_computed(plan, &computed)?)?;
-        Ok(Statement::Modify(Modify { table, source, kind: Modification::Delete, input }))
+        let returned = Vec::new();
+        Ok(Statement::Modify(Modify { table, source, kind: Modification::Delete, input, returned }))
     }
 
     /// `UPDATE t SET c = value, … [WHERE …]`: all rows, the changed ones with their new values.
@@ -74,7 +77,7 @@ impl Context<'_> {
         let span = span_of(update.update_token.0.span);
         let refused = [
             (update.from.is_some(), "UPDATE … FROM"),
-            (update.returning.is_some() || update.output.is_some(), "RETURNING in UPDATE"),
+            (update.output.is_some(), "OUTPUT in UPDATE"),
             (
                 update.or.is_some() || !update.order_by.is_empty() || update.limit.is_some(),
                 "ORDER BY, LIMIT or OR in UPDATE",
@@ -93,9 +96,57 @@ impl Context<'_> {
         let plan = binder.bind(binder.prepare(query, self.parameters)?)?;
         let columns: Vec<usize> = assigned.iter().map(|(at, _)| *at).collect();
         let plan = ours(merged(binder.coerced(plan)?, &target, &columns))?;
+        let (plan, returned) = match &update.returning {
+            None => (plan, Vec::new()),
+            Some(items) => self.with_returned(plan, items, &target)?,
+        };
         let Target { table, source, .. } = target;
         let input = binder.finish(plan)?;
-        Ok(Statement::Modify(Modify { table, source, kind: Modification::Update, input }))
+        Ok(Statement::Modify(Modify { table, source, kind: Modification::Update, input, returned }))
+    }
+
+    /// The plan of [`merged`] with the values of RETURNING behind it, and their names.
+    fn with_returned(
+        &self,
+        plan: LogicalPlan,
+        items: &[SelectItem],
+        target: &Target,
+    ) -> Result<(LogicalPlan, Vec<String>)> {
+        let binder = self.binder();
+        let plan = ours(LogicalPlanBuilder::from(plan).alias(normalized(&target.alias)))?;
+        let plan = ours(plan.build())?;
+        let columns = plan.schema().columns();
+        let mut exprs: Vec<Expr> = columns.iter().cloned().map(Expr::Column).collect();
+        let mut names = Vec::new();
+        let mut add = |expr: Expr, name: String| {
+            exprs.push(expr.alias(format!("{RETURNED}{}", names.len())));
+            names.push(name);
+        };
+        for item in items {
+            let (written, alias) = match item {
+                SelectItem::UnnamedExpr(expr) => (expr, None),
+                SelectItem::ExprWithAlias { expr, alias } => (expr, Some(normalized(alias))),
+                SelectItem::Wildcard(_) => {
+                    for column in &columns[..columns.len() - 1] {
+                        add(Expr::Column(column.clone()), column.name.clone());
+                    }
+                    continue;
+                }
+                other => {
+                    let what = format!("{other} in RETURNING");
+                    return Err(PlannerError::not_supported(what).with_span(span_of(other.span())));
+                }
+            };
+            let name = alias.unwrap_or_else(|| match written {
+                ast::Expr::Identifier(ident) => normalized(ident),
+                other => other.to_string(),
+            });
+            let written = binder.prepare(written.clone(), self.parameters)?;
+            let context = &mut PlannerContext::new();
+            add(ours(binder.sql().sql_to_expr(written, plan.schema(), context))?, name);
+        }
+        let plan = ours(LogicalPlanBuilder::from(plan).project(exprs))?;
+        Ok((binder.coerced(ours(plan.build())?)?, names))
     }
 
     /// `TRUNCATE t`: no row stays.
@@ -110,7 +161,8 @@ impl Context<'_> {
         let binder = self.binder();
         let plan = binder.bind(binder.prepare(query, self.parameters)?)?;
         let input = binder.finish(without_computed(plan, &computed)?)?;
-        Ok(Statement::Modify(Modify { table, source, kind: Modification::Delete, input }))
+        let returned = Vec::new();
+        Ok(Statement::Modify(Modify { table, source, kind: Modification::Delete, input, returned }))
     }
 
     fn target_of(&self, query: Query) -> Result<Target> {

@@ -19,6 +19,7 @@ use datafusion_sql::sqlparser::ast::{
     ObjectName, Query, SetExpr, Statement as SqlStatement, TableFactor,
 };
 
+use super::call_names::with_call_name;
 use super::cte::select_all_from;
 use super::merged_names::with_merged_name;
 use super::names::{as_path, looks_like_path, table_name};
@@ -123,13 +124,16 @@ impl<'a> Binder<'a> {
         result
     }
 
-    /// The plan, where names of merged columns are not ambiguous, and names are found in the letters they are written in.
+    /// The plan, where names of merged columns are not ambiguous, and names are found in the letters they are written in, or
+    /// as those of the functions that compute columns.
     fn bind_merged(&self, mut statement: SqlStatement) -> Result<LogicalPlan> {
         let mut result = self.sql().sql_statement_to_plan(statement.clone());
         // Each attempt leaves fewer unqualified names.
         while let Err(error) = &result
             && let Some(merged) =
-                with_merged_name(&statement, error).or_else(|| with_written_case(&statement, error))
+                with_merged_name(&statement, error)
+                    .or_else(|| with_written_case(&statement, error))
+                    .or_else(|| with_call_name(&statement, error))
         {
             result = self.sql().sql_statement_to_plan(merged.clone());
             statement = merged;

@@ -38,6 +38,7 @@ pub(super) fn query_of(statement: &mut Statement) -> Option<&mut QueryPlan> {
         Statement::Query(query) => Some(query),
         Statement::Explain { statement, .. } => query_of(statement),
         Statement::Insert(insert) => Some(&mut insert.input),
+        Statement::CreateSink(sink) => Some(&mut sink.insert.input),
         Statement::Copy(copy) => Some(&mut copy.input),
         Statement::Modify(modify) => Some(&mut modify.input),
         Statement::CreateTable(create) => create.query.as_mut(),
@@ -58,6 +59,8 @@ pub(super) fn query_of(statement: &mut Statement) -> Option<&mut QueryPlan> {
         | Statement::StatementSet(_)
         | Statement::Flush
         | Statement::StopJob(_)
+        | Statement::DropSink { .. }
+        | Statement::Rename { .. }
         | Statement::Execute { .. }
         | Statement::Deallocate { .. } => None,
     }

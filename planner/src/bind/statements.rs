@@ -89,7 +89,7 @@ impl Binder<'_> {
         }
         mark_temporal(&mut tree);
         refuse(&tree)?;
-        desugar(&mut tree, parameters)?;
+        desugar(&mut tree, parameters, self.planner.options.series_rows)?;
         compare_rows(&mut tree);
         mark_asof(&mut tree);
         resolve_using(&mut tree)?;
@@ -158,6 +158,16 @@ impl<'a> Context<'a> {
             Ast::StatementSet(inserts) => self.statement_set(inserts),
             Ast::Flush => Ok(Statement::Flush),
             Ast::StopJob(job) => Ok(Statement::StopJob(job.clone())),
+            Ast::CreateSink(sink) => self.create_sink(sink),
+            Ast::DropSink { name, if_exists } => Ok(Statement::DropSink {
+                name: table_name(name)?.to_string(),
+                if_exists: *if_exists,
+            }),
+            Ast::Rename { kind, from, to } => Ok(Statement::Rename {
+                kind: *kind,
+                from: table_name(from)?,
+                to: table_name(to)?,
+            }),
             Ast::Sql(statement) => self.sql(statement),
         }
     }
@@ -328,7 +338,7 @@ impl<'a> Context<'a> {
         PlannerError::not_supported(shown.to_uppercase()).with_span(Some(place))
     }
 
-    fn insert(&self, insert: &ast::Insert) -> Result<Statement> {
+    pub(super) fn insert(&self, insert: &ast::Insert) -> Result<Statement> {
         let span = span_of(insert.insert_token.0.span);
         if insert.partitioned.is_some() || insert.returning.is_some() || insert.on.is_some() {
             let error =

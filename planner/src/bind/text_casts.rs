@@ -9,6 +9,7 @@ use datafusion_sql::sqlparser::ast::{
 };
 
 use super::names::normalized;
+use super::struct_values::named_row;
 use crate::bytes::BYTEA;
 use crate::vectors::{VECTOR, dimensions};
 
@@ -43,7 +44,7 @@ pub(super) fn vector_dimensions(data_type: &SqlType) -> Option<i32> {
     }
 }
 
-/// Makes calls of the values of `INSERT … VALUES` that go to columns of bytes or vectors; `columns` are the positions
+/// Makes calls of the values of `INSERT … VALUES` that go to columns of bytes, vectors or structs; `columns` are the positions
 /// that are written, or none for all.
 pub(super) fn rewrite_values(source: &mut Query, table: &SchemaRef, columns: &[Ident]) {
     let SetExpr::Values(values) = source.body.as_mut() else { return };
@@ -55,6 +56,10 @@ pub(super) fn rewrite_values(source: &mut Query, table: &SchemaRef, columns: &[I
         let Some(position) = position else { continue };
         let data_type = table.field(position).data_type();
         for value in values.rows.iter_mut().filter_map(|row| row.content.get_mut(at)) {
+            if let Some(row) = named_row(value, data_type) {
+                *value = row;
+                continue;
+            }
             if !is_text(value) {
                 continue;
             }

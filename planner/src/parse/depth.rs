@@ -12,6 +12,7 @@ use datafusion_sql::sqlparser::ast::{
 };
 
 use super::materialized::{Materialized, PutBack};
+use super::sinks::SinkSource;
 use super::{Ast, CopySource, DescribeAst, TableColumns};
 use crate::error::{PlannerError, Result};
 
@@ -42,13 +43,19 @@ pub(super) fn check(ast: &mut Ast, hints: &Materialized) -> Result<()> {
         Ast::StatementSet(inserts) => {
             inserts.iter_mut().try_for_each(|insert| check(insert, hints))
         }
+        Ast::CreateSink(sink) => match &mut sink.source {
+            SinkSource::Query(query) => check_tree(query.as_mut(), hints),
+            SinkSource::Table(_) => Ok(()),
+        },
         Ast::Describe(DescribeAst::Table(_) | DescribeAst::Job(_))
         | Ast::Table(_)
         | Ast::Set { .. }
         | Ast::Reset { .. }
         | Ast::Show(_)
         | Ast::Flush
-        | Ast::StopJob(_) => Ok(()),
+        | Ast::StopJob(_)
+        | Ast::DropSink { .. }
+        | Ast::Rename { .. } => Ok(()),
     }
 }
 

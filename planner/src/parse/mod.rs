@@ -1,7 +1,7 @@
 //! SQL text → parsed statements: tokens, places, hints, and the syntax trees of single statements.
 //!
 //! Statements the parser crate does not know, or reads in another spirit, have heads of their own in this folder
-//! (EXPLAIN, COPY, SET, SHOW, DESCRIBE, CREATE EXTERNAL TABLE, FLUSH, STOP JOB, EXECUTE STATEMENT SET); all others are read by `sqlparser`. Nothing here
+//! (EXPLAIN, COPY, SET, SHOW, DESCRIBE, CREATE EXTERNAL TABLE, CREATE SINK, RENAME TO, FLUSH, STOP JOB, EXECUTE STATEMENT SET); all others are read by `sqlparser`. Nothing here
 //! knows a table or a function.
 
 mod aggregate_prefix;
@@ -18,9 +18,11 @@ mod jobs;
 mod keywords;
 mod materialized;
 mod operators;
+mod option_keys;
 mod position;
 mod script;
 mod session;
+mod sinks;
 mod table_columns;
 mod type_names;
 mod window_functions;
@@ -31,7 +33,7 @@ use std::sync::Arc;
 use datafusion_sql::sqlparser::ast::{self, ObjectName, Query};
 
 use crate::error::Span;
-use crate::statement::{Emit, ExplainOptions, JobName};
+use crate::statement::{DropKind, Emit, ExplainOptions, JobName};
 
 pub use hint_places::HintScope;
 pub use hints::Hint;
@@ -43,6 +45,7 @@ pub(crate) use external::ExternalTableAst;
 pub(crate) use position::{span_of, text_after};
 pub(crate) use script::{parse_script, tokens_of};
 pub(crate) use session::ShowAst;
+pub(crate) use sinks::{CreateSinkAst, SinkSource};
 pub(crate) use table_columns::{ComputedAst, TableColumns, WatermarkAst};
 
 /// One statement of a text, parsed but not yet bound to tables.
@@ -97,6 +100,9 @@ impl ParsedStatement {
             | Ast::StatementSet(_)
             | Ast::Flush
             | Ast::StopJob(_)
+            | Ast::CreateSink(_)
+            | Ast::DropSink { .. }
+            | Ast::Rename { .. }
             | Ast::Sql(_) => false,
         }
     }
@@ -131,6 +137,16 @@ pub(crate) enum Ast {
     StatementSet(Vec<Ast>),
     Flush,
     StopJob(JobName),
+    CreateSink(Box<CreateSinkAst>),
+    DropSink {
+        name: ObjectName,
+        if_exists: bool,
+    },
+    Rename {
+        kind: DropKind,
+        from: ObjectName,
+        to: ObjectName,
+    },
     Sql(Box<ast::Statement>),
 }
 

@@ -16,7 +16,8 @@ use super::materialized::Materialized;
 use super::position::{LineIndex, span_of, split_place};
 use super::table_columns::TakenColumns;
 use super::{
-    Ast, DescribeAst, ParsedStatement, aggregate_prefix, asof, changelog, depth, hints, keywords, operators, window_functions,
+    Ast, DescribeAst, ParsedStatement, aggregate_prefix, asof, changelog, depth, hints, keywords, operators, option_keys,
+    window_functions,
 };
 use crate::error::{PlannerError, Result, Span};
 use crate::statement::{ExplainFormat, ExplainOptions};
@@ -91,6 +92,7 @@ impl<'a> Script<'a> {
     fn new(text: &'a Arc<str>, index: &'a LineIndex<'a>, tokens: Vec<TokenWithSpan>) -> Self {
         let mut stripped = tokens.clone();
         operators::join(&mut stripped);
+        option_keys::join(&mut stripped);
         aggregate_prefix::rewrite(&mut stripped);
         changelog::rewrite(&mut stripped);
         asof::rewrite(&mut stripped);
@@ -175,6 +177,8 @@ impl<'a> Script<'a> {
             Keyword::FLUSH => self.flush(),
             Keyword::EXECUTE if self.executes_statement_set() => self.statement_set(),
             _ if self.stops_job() => self.stop_job(),
+            _ if self.is_about_sinks() => self.sink(),
+            _ if self.renames() => self.rename(),
             Keyword::CREATE if self.creates_external_table() => self.create_external_table(),
             Keyword::NoKeyword if value.eq_ignore_ascii_case("describe") => self.describe(),
             _ => self.sql(),

@@ -20,7 +20,7 @@ use datafusion_expr::{Expr, ExprSchemable, LogicalPlan};
 use datafusion_optimizer::AnalyzerRule;
 use datafusion_optimizer::analyzer::type_coercion::TypeCoercionRewriter;
 
-use super::decimals;
+use super::{decimals, time_texts};
 use super::unnesting::{has_subquery, is_lateral, refreshed, subquery_of, with_subquery};
 
 /// The rule for whole plans.
@@ -53,7 +53,7 @@ pub(super) fn coerce(plan: LogicalPlan) -> Result<LogicalPlan> {
         other => other,
     };
     let plan = with_coerced_subqueries(plan)?;
-    by_library(decimals::coerce(plan)?.data)
+    by_library(time_texts::fit(decimals::coerce(plan)?.data)?)
 }
 
 fn with_coerced_subqueries(plan: LogicalPlan) -> Result<LogicalPlan> {

@@ -21,6 +21,7 @@ mod shared;
 mod shield;
 mod struct_parts;
 mod subquery_values;
+mod time_texts;
 mod typed;
 mod unions;
 mod unnesting;

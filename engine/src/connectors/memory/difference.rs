@@ -4,12 +4,12 @@
 
 use std::sync::Arc;
 
-use arrow::array::{RecordBatch, UInt32Array};
-use arrow::compute::take_record_batch;
+use arrow::array::{BooleanArray, RecordBatch, UInt32Array};
+use arrow::compute::{filter_record_batch, take_record_batch};
 use arrow::datatypes::SchemaRef;
-use thalweg_runtime::Result;
+use thalweg_runtime::{Error, Result};
 use thalweg_runtime::memory::{MemoryManager, Reservation};
-use thalweg_runtime::rows::Selected;
+use thalweg_runtime::rows::{NO_ROW, Selected};
 use thalweg_runtime::state::KeyedState;
 
 use super::changes::Change;
@@ -48,6 +48,65 @@ pub(super) fn difference(
         came
     })?;
     Ok(Change { deleted, inserted })
+}
+
+/// The rows after a change. With a key in these columns, rows that come or go take the place of those of their key, and of
+/// several of one key the last counts; without one, as many rows go as are given.
+pub(super) fn folded(
+    schema: &SchemaRef,
+    rows: &[RecordBatch],
+    deleted: &[RecordBatch],
+    inserted: &[RecordBatch],
+    key: &[usize],
+) -> Result<Vec<RecordBatch>> {
+    // What went and came again is no change.
+    let Change { deleted, inserted } = difference(schema, deleted, inserted)?;
+    let all: Vec<usize> = (0..schema.fields().len()).collect();
+    let key = if key.is_empty() { &all } else { key };
+    let by_row = key.len() == all.len() && key == all.as_slice();
+    let types: Vec<_> = key.iter().map(|&at| schema.field(at).data_type().clone()).collect();
+    let keyed = |batch: &RecordBatch| Ok::<_, Error>(batch.project(key)?);
+    let mut counts = Counts { state: KeyedState::new(&types, &[], uncharged())?, counts: Vec::new() };
+    for batch in &deleted {
+        counts.add(&keyed(batch)?, 1)?;
+    }
+    let mut came = Vec::with_capacity(inserted.len());
+    for batch in &inserted {
+        came.push(counts.add(&keyed(batch)?, i64::from(!by_row))?);
+    }
+    let mut left = Vec::with_capacity(rows.len() + inserted.len());
+    let mut keep = |batch: &RecordBatch, wanted: Vec<bool>| {
+        if wanted.iter().any(|wanted| *wanted) {
+            left.push(filter_record_batch(batch, &BooleanArray::from(wanted))?);
+        }
+        Ok::<_, Error>(())
+    };
+    for batch in rows {
+        let mut ids = Vec::new();
+        let of = keyed(batch)?;
+        let selected = Selected::All(batch.num_rows());
+        counts.state.lookup(of.columns(), None, selected, &mut ids)?;
+        let wanted = ids.iter().map(|&id| {
+            let count = if id == NO_ROW { 0 } else { counts.counts[id as usize] };
+            if by_row && count > 0 {
+                counts.counts[id as usize] -= 1;
+            }
+            count <= 0
+        });
+        let wanted = wanted.collect();
+        keep(batch, wanted)?;
+    }
+    let mut last: Vec<Option<(usize, usize)>> = vec![None; counts.state.len()];
+    for (number, ids) in came.iter().enumerate() {
+        ids.iter().enumerate().for_each(|(row, &id)| last[id as usize] = Some((number, row)));
+    }
+    for (number, (batch, ids)) in inserted.iter().zip(&came).enumerate() {
+        let is_last = |row: usize, id: u32| last[id as usize] == Some((number, row));
+        let wanted =
+            ids.iter().enumerate().map(|(row, &id)| by_row || is_last(row, id)).collect();
+        keep(batch, wanted)?;
+    }
+    Ok(left)
 }
 
 /// How often each row is there before, less how often it is there after.
@@ -97,5 +156,18 @@ mod tests {
         let change = difference(&old[0].schema(), &old, &new).unwrap();
         assert_eq!(values(&change.deleted), [1, 1, 2]);
         assert_eq!(values(&change.inserted), [4, 4]);
+    }
+
+    #[test]
+    fn changes_are_folded_by_row_or_by_key() {
+        let schema = rows(&[]).schema();
+        let fold = |now: &[i64], deleted: &[i64], inserted: &[i64], key: &[usize]| {
+            let found =
+                folded(&schema, &[rows(now)], &[rows(deleted)], &[rows(inserted)], key).unwrap();
+            values(&found)
+        };
+        assert_eq!(fold(&[1, 1, 2], &[1], &[3], &[]), [1, 2, 3]);
+        assert_eq!(fold(&[1, 2], &[5, 2], &[2, 7, 7], &[]), [1, 2, 7, 7], "what came again stays");
+        assert_eq!(fold(&[1, 2], &[], &[2, 3, 3], &[0]), [1, 2, 3]);
     }
 }

@@ -5,6 +5,7 @@
 
 mod changes;
 mod difference;
+mod fold_sink;
 mod follow;
 mod live;
 mod registry;
@@ -24,6 +25,7 @@ use thalweg_runtime::job::JobContext;
 use thalweg_runtime::source::{Source, SourceConnector, SourceSpec};
 
 pub(crate) use changes::Subscription;
+pub use fold_sink::{FOLD_SINK, FoldSink};
 pub(crate) use live::LiveTable;
 pub use sink::MemorySink;
 pub use table::MemoryTable;

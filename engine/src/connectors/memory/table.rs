@@ -15,7 +15,7 @@ use thalweg_runtime::Result;
 use thalweg_runtime::memory::{MemoryManager, Reservation};
 
 use super::changes::{Change, ChangeLog, Subscription};
-use super::difference::difference;
+use super::difference::{difference, folded};
 use super::statistics::measure;
 use super::{CONNECTOR, registry};
 use crate::catalog::Table;
@@ -186,6 +186,23 @@ impl Rows {
         drop(now);
         self.changed();
         Ok(())
+    }
+
+    /// Folds changes into the rows, all at once or, when they would break a key, not at all: rows that come take the place of
+    /// those of their key, and rows that go are gone, by the key if there is one.
+    pub(super) fn fold(
+        &self,
+        deleted: &[RecordBatch],
+        inserted: Vec<RecordBatch>,
+        key: &[usize],
+    ) -> Result<()> {
+        loop {
+            let seen = self.batches();
+            let batches = folded(&self.schema, &seen, deleted, &inserted, key)?;
+            if self.replace(Some(&seen), batches)? {
+                return Ok(());
+            }
+        }
     }
 
     /// False, and nothing is done, when the rows are no longer those that were `seen`.
