@@ -36,8 +36,8 @@ pub use parse::{Hint, HintScope, ParsedStatement};
 pub use planner::{Planner, PlannerOptions};
 pub use sql_text::{sql_literal, sql_type_name, with_sql_literals, with_sql_types};
 pub use statement::{
-    ComputedColumn, Copy, CopyFrom, CreateExternalTable, CreateIndex, CreateMaterializedView, CreateSink,
-    CreateTable, CreateView, DescribeTarget, DropKind, Emit, EmitWhen, ExplainFormat,
+    ComputedColumn, Copy, CopyFrom, CreateExternalTable, CreateIndex, CreateMaterializedView,
+    CreateSink, CreateTable, CreateView, DescribeTarget, DropKind, Emit, EmitWhen, ExplainFormat,
     ExplainOptions, Insert, JobName, MetadataColumn, Modification, Modify, OptionHint, QueryPlan,
     RelationHint, SharedId, SharedPlan, ShowKind, Statement, Watermark,
 };

@@ -169,7 +169,9 @@ impl StatementCatalog<'_> {
             let known = self.table_names();
             let hint = suggest::did_you_mean(&shown, known.iter().map(String::as_str));
             let what = match self.view(&name) {
-                Some(_) => format!("a changelog of the view \"{shown}\", which is not materialized"),
+                Some(_) => {
+                    format!("a changelog of the view \"{shown}\", which is not materialized")
+                }
                 None => format!("table {shown} does not exist"),
             };
             return Err(PlannerError::new(ErrorKind::Invalid, what).with_hint(hint));
@@ -188,7 +190,8 @@ impl StatementCatalog<'_> {
                 Ok(EngineTable::new(Arc::new(changelog)))
             }
             Some(_) | None => {
-                let what = format!("a changelog of \"{shown}\", which is not a plain table in memory");
+                let what =
+                    format!("a changelog of \"{shown}\", which is not a plain table in memory");
                 let hint = "A materialized view over it has a changelog.".to_string();
                 Err(PlannerError::new(ErrorKind::NotSupported, what).with_hint(Some(hint)))
             }

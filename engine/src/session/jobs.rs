@@ -258,9 +258,7 @@ impl Jobs {
     /// The running or ended jobs of views and sinks that read something.
     pub(crate) fn readers(&self, of: &EntryKey) -> Vec<Arc<Job>> {
         let all = self.all();
-        all.into_iter()
-            .filter(|job| job.started.links.lock().reads.contains(of))
-            .collect()
+        all.into_iter().filter(|job| job.started.links.lock().reads.contains(of)).collect()
     }
 
     /// The job of a view.

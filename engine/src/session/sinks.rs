@@ -28,7 +28,9 @@ pub(super) async fn create(cx: &StatementContext<'_>, create: CreateSink) -> Res
     if jobs.sink(&name).is_some() {
         return match if_not_exists {
             true => Ok(Frame::empty()),
-            false => Err(Error::catalog(Report::new(format!("the sink \"{name}\" already exists")))),
+            false => {
+                Err(Error::catalog(Report::new(format!("the sink \"{name}\" already exists"))))
+            }
         };
     }
     let what = format!("CREATE SINK INTO \"{}\"", insert.table);

@@ -15,7 +15,9 @@ use thalweg_runtime::job::JobHandle;
 use super::cancellation::CancellationToken;
 use super::frame::Frame;
 use super::plan::PlanUse;
-use super::{Session, commits, explain, inserts, job_listing, load, modify, query, sinks, views, write};
+use super::{
+    Session, commits, explain, inserts, job_listing, load, modify, query, sinks, views, write,
+};
 use crate::catalog::{
     CATALOG_NAME, Entry, EntryKey, Listings, OnConflict, StatementCatalog, describe, texts,
 };

@@ -12,14 +12,14 @@ use datafusion_sql::sqlparser::ast::{
 use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::tokenizer::{Token, Tokenizer};
 
-use super::current_time::follow_clock;
-use super::view_errors::null_for_errors;
 use super::columns::columns;
+use super::current_time::follow_clock;
 use super::event_time_field::with_event_time_field;
 use super::names::{normalized, span_of_name, table_name};
 use super::outputs::{distinct_names, names};
 use super::relation::rename;
 use super::statements::{Context, ours};
+use super::view_errors::null_for_errors;
 use crate::error::{PlannerError, Result};
 use crate::parse::{ExternalTableAst, TableColumns, span_of};
 use crate::statement::{

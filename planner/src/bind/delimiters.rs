@@ -4,8 +4,8 @@
 //! is cut off. Invariant: both read the rows in one order, and a text that is NULL brings no delimiter.
 
 use datafusion_sql::sqlparser::ast::{
-    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectNamePart,
-    Value,
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
+    ObjectNamePart, Value,
 };
 
 use super::text_casts::call;

@@ -130,10 +130,9 @@ impl<'a> Binder<'a> {
         let mut result = self.sql().sql_statement_to_plan(statement.clone());
         // Each attempt leaves fewer unqualified names.
         while let Err(error) = &result
-            && let Some(merged) =
-                with_merged_name(&statement, error)
-                    .or_else(|| with_written_case(&statement, error))
-                    .or_else(|| with_call_name(&statement, error))
+            && let Some(merged) = with_merged_name(&statement, error)
+                .or_else(|| with_written_case(&statement, error))
+                .or_else(|| with_call_name(&statement, error))
         {
             result = self.sql().sql_statement_to_plan(merged.clone());
             statement = merged;

@@ -3,9 +3,7 @@
 //! The library's function gives a list, which is unnested here. Only items of a select list that are such a call are
 //! meant; within other expressions it stays a list.
 
-use datafusion_sql::sqlparser::ast::{
-    Expr, Function, Ident, ObjectNamePart, Select, SelectItem,
-};
+use datafusion_sql::sqlparser::ast::{Expr, Function, Ident, ObjectNamePart, Select, SelectItem};
 
 use super::text_casts::call;
 

@@ -163,11 +163,9 @@ impl<'a> Context<'a> {
                 name: table_name(name)?.to_string(),
                 if_exists: *if_exists,
             }),
-            Ast::Rename { kind, from, to } => Ok(Statement::Rename {
-                kind: *kind,
-                from: table_name(from)?,
-                to: table_name(to)?,
-            }),
+            Ast::Rename { kind, from, to } => {
+                Ok(Statement::Rename { kind: *kind, from: table_name(from)?, to: table_name(to)? })
+            }
             Ast::Sql(statement) => self.sql(statement),
         }
     }

@@ -43,7 +43,9 @@ fn parts_of(value: &Expr) -> Option<Vec<Expr>> {
         Expr::Tuple(parts) => Some(parts.clone()),
         Expr::Nested(inner) => parts_of(inner),
         Expr::Function(function) => {
-            let [ObjectNamePart::Identifier(name)] = function.name.0.as_slice() else { return None };
+            let [ObjectNamePart::Identifier(name)] = function.name.0.as_slice() else {
+                return None;
+            };
             let FunctionArguments::List(list) = &function.args else { return None };
             if !["row", "struct"].iter().any(|row| name.value.eq_ignore_ascii_case(row)) {
                 return None;

@@ -4,8 +4,8 @@
 //! of the result stays; a key that is the name or the place of an output column is written out.
 
 use datafusion_sql::sqlparser::ast::{
-    BinaryOperator, Expr, LimitClause, OrderBy, OrderByExpr, OrderByKind, Query, Select, SelectItem,
-    SetExpr, TableFactor, Value, WindowSpec, WindowType,
+    BinaryOperator, Expr, LimitClause, OrderBy, OrderByExpr, OrderByKind, Query, Select,
+    SelectItem, SetExpr, TableFactor, Value, WindowSpec, WindowType,
 };
 
 use super::cte::select_all;
@@ -26,8 +26,10 @@ pub(super) fn keep_ties(query: &mut Query, rows: Expr) -> Result<()> {
             keys.clone()
         }
         Some(_) | None => {
-            return Err(PlannerError::invalid("WITH TIES needs an ORDER BY that says what is equal")
-                .with_hint("list the columns: ORDER BY a, b".to_string()));
+            return Err(PlannerError::invalid(
+                "WITH TIES needs an ORDER BY that says what is equal",
+            )
+            .with_hint("list the columns: ORDER BY a, b".to_string()));
         }
     };
     if !matches!(query.body.as_ref(), SetExpr::Select(select) if is_plain(select)) {

@@ -59,8 +59,7 @@ fn changelog(tokens: &[TokenWithSpan], at: usize) -> Option<(usize, Vec<Word>)> 
 /// Whether `name AS` of a WITH stands before a place: not the alias of a SELECT.
 fn begins_cte(tokens: &[TokenWithSpan], at: usize) -> bool {
     let mut depth = 0_usize;
-    let mut before =
-        tokens[..at].iter().rev().filter(|t| !matches!(t.token, Token::Whitespace(_)));
+    let mut before = tokens[..at].iter().rev().filter(|t| !matches!(t.token, Token::Whitespace(_)));
     if !before.next().is_some_and(|token| is_keyword(&token.token, Keyword::AS)) {
         return false;
     }

@@ -21,9 +21,8 @@ pub(super) fn join(tokens: &mut Vec<TokenWithSpan>) {
 fn begins_options(tokens: &[TokenWithSpan], at: usize) -> bool {
     let before = tokens[..at].iter().rev().find(|t| !matches!(t.token, Token::Whitespace(_)));
     tokens[at].token == Token::LParen
-        && before.is_some_and(
-            |t| matches!(&t.token, Token::Word(word) if word.keyword == Keyword::WITH),
-        )
+        && before
+            .is_some_and(|t| matches!(&t.token, Token::Word(word) if word.keyword == Keyword::WITH))
 }
 
 fn join_within(tokens: &mut Vec<TokenWithSpan>, from: usize) {

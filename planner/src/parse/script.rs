@@ -16,8 +16,8 @@ use super::materialized::Materialized;
 use super::position::{LineIndex, span_of, split_place};
 use super::table_columns::TakenColumns;
 use super::{
-    Ast, DescribeAst, ParsedStatement, aggregate_prefix, asof, changelog, depth, hints, keywords, operators, option_keys,
-    window_functions,
+    Ast, DescribeAst, ParsedStatement, aggregate_prefix, asof, changelog, depth, hints, keywords,
+    operators, option_keys, window_functions,
 };
 use crate::error::{PlannerError, Result, Span};
 use crate::statement::{ExplainFormat, ExplainOptions};

@@ -41,7 +41,10 @@ impl Script<'_> {
 
     /// Whether the next words are `ALTER TABLE | [MATERIALIZED] VIEW name RENAME TO`.
     pub(super) fn renames(&self) -> bool {
-        let kind = match (self.word_is(1, "TABLE") || self.word_is(1, "VIEW"), self.word_is(1, "MATERIALIZED")) {
+        let kind = match (
+            self.word_is(1, "TABLE") || self.word_is(1, "VIEW"),
+            self.word_is(1, "MATERIALIZED"),
+        ) {
             (true, _) => 1,
             (_, true) if self.word_is(2, "VIEW") => 2,
             _ => return false,
@@ -111,6 +114,8 @@ impl Script<'_> {
             let list = self.parser.parse_parenthesized_column_list(IsOptional::Mandatory, false);
             columns = list.map_err(|error| self.translate(error))?;
         }
+        let before = self.parser.parse_options(Keyword::WITH);
+        let mut options = before.map_err(|error| self.translate(error))?;
         let source = if self.parser.parse_keyword(Keyword::FROM) {
             SinkSource::Table(self.object_name()?)
         } else if self.parser.parse_keyword(Keyword::AS) {
@@ -119,9 +124,10 @@ impl Script<'_> {
             let found = self.parser.peek_token();
             return Err(self.expected("FROM or AS", &found));
         };
-        let options = self.parser.parse_options(Keyword::WITH);
+        let behind = self.parser.parse_options(Keyword::WITH);
+        options.extend(behind.map_err(|error| self.translate(error))?);
         let mut ignore_delete = false;
-        for option in options.map_err(|error| self.translate(error))? {
+        for option in options {
             ignore_delete |= ignores_deletes(&option)?;
         }
         let sink = CreateSinkAst { name, if_not_exists, table, columns, source, ignore_delete };

@@ -20,8 +20,8 @@ use datafusion_expr::{Expr, ExprSchemable, LogicalPlan};
 use datafusion_optimizer::AnalyzerRule;
 use datafusion_optimizer::analyzer::type_coercion::TypeCoercionRewriter;
 
-use super::{decimals, time_texts};
 use super::unnesting::{has_subquery, is_lateral, refreshed, subquery_of, with_subquery};
+use super::{decimals, time_texts};
 
 /// The rule for whole plans.
 #[derive(Debug)]

@@ -20,8 +20,12 @@ fn fitted(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if op.supports_propagation() => {
             let (left, right, changed) = match (coarse(&left, schema), coarse(&right, schema)) {
-                (Some(to), _) if is_finer(&right, schema) => (left, Box::new(cast(*right, to)), true),
-                (_, Some(to)) if is_finer(&left, schema) => (Box::new(cast(*left, to)), right, true),
+                (Some(to), _) if is_finer(&right, schema) => {
+                    (left, Box::new(cast(*right, to)), true)
+                }
+                (_, Some(to)) if is_finer(&left, schema) => {
+                    (Box::new(cast(*left, to)), right, true)
+                }
                 _ => (left, right, false),
             };
             let binary = Expr::BinaryExpr(BinaryExpr { left, op, right });

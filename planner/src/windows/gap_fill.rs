@@ -18,8 +18,8 @@ use datafusion_sql::sqlparser::ast::{
 };
 
 use super::functions::TimeFunction;
-use super::table_of_first;
 use super::lengths::{constant_interval, per_second};
+use super::table_of_first;
 use crate::bind::carry;
 use crate::error::PlannerError;
 use crate::intervals::length_ns;
@@ -160,7 +160,8 @@ fn step_of(
     let unit_ns = i128::from(per_second(TimeUnit::Nanosecond) / per_second(unit));
     let length = length_ns(interval);
     if length <= 0 || length % unit_ns != 0 {
-        let what = "the length of GAP_FILL must be a whole number of units of its time, and positive";
+        let what =
+            "the length of GAP_FILL must be a whole number of units of its time, and positive";
         return Err(fail(what.to_string()));
     }
     i64::try_from(length / unit_ns)
@@ -245,11 +246,9 @@ fn filled(
     let time_at = columns.iter().position(|column| column == time).unwrap_or_default();
     let now = Expr::Column(time.clone());
     let next = Expr::Column(next_of(time_at));
-    let plan =
-        LogicalPlanBuilder::from(input).window(calls)?.project(kept.clone())?.build()?;
+    let plan = LogicalPlanBuilder::from(input).window(calls)?.project(kept.clone())?.build()?;
     let times = TimeFunction::GapTimes.call(vec![now.clone(), next.clone()], &[step]);
-    let mut with_times: Vec<Expr> =
-        plan.schema().columns().into_iter().map(Expr::Column).collect();
+    let mut with_times: Vec<Expr> = plan.schema().columns().into_iter().map(Expr::Column).collect();
     with_times.push(times.alias(TIMES));
     let plan = LogicalPlanBuilder::from(plan)
         .project(with_times)?
@@ -265,8 +264,9 @@ fn filled(
         let value = match fill_of(column) {
             _ if column == time => at_time.clone(),
             Fill::Last | Fill::Key => own,
-            Fill::Null => when(is_added.clone(), cast(lit(ScalarValue::Null), data_type))
-                .otherwise(own)?,
+            Fill::Null => {
+                when(is_added.clone(), cast(lit(ScalarValue::Null), data_type)).otherwise(own)?
+            }
             Fill::Line => {
                 let share = TimeFunction::GapShare
                     .call(vec![at_time.clone(), now.clone(), next.clone()], &[]);

@@ -84,8 +84,7 @@ impl Input {
 
     /// The result: the input's columns and those of the windows.
     pub(super) fn finish(&self, plan: LogicalPlan, windows: [Expr; 3]) -> Result<LogicalPlan> {
-        let windows =
-            windows.into_iter().zip(self.added).map(|(expr, name)| expr.alias(*name));
+        let windows = windows.into_iter().zip(self.added).map(|(expr, name)| expr.alias(*name));
         LogicalPlanBuilder::from(plan).project(self.and(windows.collect::<Vec<_>>()))?.build()
     }
 }

@@ -242,7 +242,9 @@ where
         match output {
             Output::Count => Ok(counts(states, self.offsets.own[3], ids)),
             Output::Average => f64::averages(totals, 0, result),
-            Output::Only | Output::Sum | Output::Moment(_) | Output::Rank(_) => f64::sums(totals, result),
+            Output::Only | Output::Sum | Output::Moment(_) | Output::Rank(_) => {
+                f64::sums(totals, result)
+            }
         }
     }
 }

@@ -163,9 +163,7 @@ pub(crate) fn plan(name: &str, types: &[DataType], ignore_nulls: bool) -> Result
             let foreign =
                 ForeignKind { function: other.into(), ignore_nulls, within_descending: None };
             let order = match other {
-                "approx_percentile_cont" | "approx_percentile_cont_with_weight" => {
-                    OrderUse::Within
-                }
+                "approx_percentile_cont" | "approx_percentile_cont_with_weight" => OrderUse::Within,
                 "array_agg" | "string_agg" | "nth_value" => OrderUse::Replay,
                 _ => OrderUse::None,
             };

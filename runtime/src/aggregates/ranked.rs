@@ -382,11 +382,9 @@ impl AggregateState for Ranked {
     ) -> Result<ArrayRef> {
         let rank = match output {
             Output::Rank(rank) => rank,
-            Output::Only
-            | Output::Count
-            | Output::Sum
-            | Output::Average
-            | Output::Moment(_) => return Err(Error::Internal("values without a rank".into())),
+            Output::Only | Output::Count | Output::Sum | Output::Average | Output::Moment(_) => {
+                return Err(Error::Internal("values without a rank".into()));
+            }
         };
         if rank == Rank::Unknown {
             return Ok(arrow::array::new_null_array(result, ids.len()));

@@ -92,7 +92,8 @@ impl Expectation<'_> {
     fn row_matches(&self, line: &str, row: &[String]) -> bool {
         if line.contains('\t') {
             let cells: Vec<&str> = line.split('\t').collect();
-            let same = || cells.iter().zip(row).all(|(cell, value)| self.value_matches(cell, value));
+            let same =
+                || cells.iter().zip(row).all(|(cell, value)| self.value_matches(cell, value));
             if cells.len() == row.len() && same() {
                 return true;
             }

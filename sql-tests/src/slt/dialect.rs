@@ -98,13 +98,11 @@ impl Dialect {
     pub fn settings(self) -> &'static [(&'static str, &'static str)] {
         match self {
             // A number with a point is a double there, and COPY adds to what a folder holds.
-            Dialect::Datafusion => {
-                &[
-                    ("decimal_literals", "off"),
-                    ("copy.existing_files", "append"),
-                    ("series_in_select", "list"),
-                ]
-            }
+            Dialect::Datafusion => &[
+                ("decimal_literals", "off"),
+                ("copy.existing_files", "append"),
+                ("series_in_select", "list"),
+            ],
             // What a view there cannot compute is NULL.
             Dialect::Risingwave => &[("materialized_view_errors", "null")],
             Dialect::Sqlite => &[("decimal_literals", "off"), ("division_by_zero", "null")],

@@ -77,9 +77,7 @@ impl Excuses {
         let lower = sql.to_ascii_lowercase();
         let words: Vec<&str> = words(&lower).collect();
         match words.as_slice() {
-            _ if lower.contains("rw_catalog") || lower.contains("${") => {
-                Some(Excuse::SystemTables)
-            }
+            _ if lower.contains("rw_catalog") || lower.contains("${") => Some(Excuse::SystemTables),
             ["create" | "drop", "source", ..] => Some(Excuse::Source),
             ["create", "sink", ..] if words.contains(&"connector") => Some(Excuse::Sink),
             ["drop", .., last] if MISSING.contains(last) => Some(Excuse::MissingFile),

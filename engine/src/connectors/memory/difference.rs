@@ -7,10 +7,10 @@ use std::sync::Arc;
 use arrow::array::{BooleanArray, RecordBatch, UInt32Array};
 use arrow::compute::{filter_record_batch, take_record_batch};
 use arrow::datatypes::SchemaRef;
-use thalweg_runtime::{Error, Result};
 use thalweg_runtime::memory::{MemoryManager, Reservation};
 use thalweg_runtime::rows::{NO_ROW, Selected};
 use thalweg_runtime::state::KeyedState;
+use thalweg_runtime::{Error, Result};
 
 use super::changes::Change;
 
@@ -66,7 +66,8 @@ pub(super) fn folded(
     let by_row = key.len() == all.len() && key == all.as_slice();
     let types: Vec<_> = key.iter().map(|&at| schema.field(at).data_type().clone()).collect();
     let keyed = |batch: &RecordBatch| Ok::<_, Error>(batch.project(key)?);
-    let mut counts = Counts { state: KeyedState::new(&types, &[], uncharged())?, counts: Vec::new() };
+    let mut counts =
+        Counts { state: KeyedState::new(&types, &[], uncharged())?, counts: Vec::new() };
     for batch in &deleted {
         counts.add(&keyed(batch)?, 1)?;
     }
@@ -102,8 +103,7 @@ pub(super) fn folded(
     }
     for (number, (batch, ids)) in inserted.iter().zip(&came).enumerate() {
         let is_last = |row: usize, id: u32| last[id as usize] == Some((number, row));
-        let wanted =
-            ids.iter().enumerate().map(|(row, &id)| by_row || is_last(row, id)).collect();
+        let wanted = ids.iter().enumerate().map(|(row, &id)| by_row || is_last(row, id)).collect();
         keep(batch, wanted)?;
     }
     Ok(left)

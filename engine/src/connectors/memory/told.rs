@@ -32,6 +32,9 @@ const DELETED: i16 = 2;
 const UPDATED: i16 = 3;
 const BEFORE_UPDATE: i16 = 4;
 
+/// What happened to the rows of each batch.
+type Ops = Vec<Vec<i16>>;
+
 /// The last number of a row of any changelog.
 static LAST_ID: AtomicI64 = AtomicI64::new(0);
 
@@ -83,7 +86,9 @@ impl Telling {
 
     /// Rows that were there from the beginning, as ones that came.
     pub(super) fn present(&self, rows: &[RecordBatch], now_us: i64) -> Result<Vec<RecordBatch>> {
-        rows.iter().map(|batch| self.told(batch, &vec![INSERTED; batch.num_rows()], now_us)).collect()
+        rows.iter()
+            .map(|batch| self.told(batch, &vec![INSERTED; batch.num_rows()], now_us))
+            .collect()
     }
 
     /// A change, told row by row.
@@ -97,12 +102,9 @@ impl Telling {
         batches.map(|(batch, ops)| self.told(batch, ops, now_us)).collect()
     }
 
-    fn ops_without_key(
-        &self,
-        deleted: &[RecordBatch],
-        inserted: &[RecordBatch],
-    ) -> (Vec<Vec<i16>>, Vec<Vec<i16>>) {
-        let rows = |batches: &[RecordBatch]| batches.iter().map(RecordBatch::num_rows).sum::<usize>();
+    fn ops_without_key(&self, deleted: &[RecordBatch], inserted: &[RecordBatch]) -> (Ops, Ops) {
+        let rows =
+            |batches: &[RecordBatch]| batches.iter().map(RecordBatch::num_rows).sum::<usize>();
         let changed = self.pairs && rows(deleted) == rows(inserted);
         let (went, came) = if changed { (BEFORE_UPDATE, UPDATED) } else { (DELETED, INSERTED) };
         let ops = |batches: &[RecordBatch], op| {
@@ -111,15 +113,13 @@ impl Telling {
         (ops(deleted, went), ops(inserted, came))
     }
 
-    fn ops_by_key(
-        &self,
-        deleted: &[RecordBatch],
-        inserted: &[RecordBatch],
-    ) -> Result<(Vec<Vec<i16>>, Vec<Vec<i16>>)> {
+    fn ops_by_key(&self, deleted: &[RecordBatch], inserted: &[RecordBatch]) -> Result<(Ops, Ops)> {
         let keys = |batch: &RecordBatch| -> Vec<ArrayRef> {
             self.key.iter().map(|&at| batch.column(at).clone()).collect()
         };
-        let Some(first) = deleted.first().or(inserted.first()) else { return Ok(Default::default()) };
+        let Some(first) = deleted.first().or(inserted.first()) else {
+            return Ok(Default::default());
+        };
         let types: Vec<DataType> = keys(first).iter().map(|key| key.data_type().clone()).collect();
         let reservation = MemoryManager::unlimited().reserve("keys of changed rows");
         let mut known = KeyedState::new(&types, &[], reservation)?;
@@ -174,7 +174,12 @@ pub(crate) struct ChangelogTable {
 
 impl ChangelogTable {
     /// The changelog of a table whose key is in these columns; `pairs` as in [`Telling`].
-    pub(crate) fn new(followed: Arc<dyn Table>, row_ids: bool, key: Vec<usize>, pairs: bool) -> Self {
+    pub(crate) fn new(
+        followed: Arc<dyn Table>,
+        row_ids: bool,
+        key: Vec<usize>,
+        pairs: bool,
+    ) -> Self {
         ChangelogTable { followed, telling: Telling { row_ids, key, pairs } }
     }
 
@@ -234,7 +239,8 @@ mod tests {
     fn ops(telling: &Telling, deleted: &[(i64, i64)], inserted: &[(i64, i64)]) -> Vec<i16> {
         let change = Change { deleted: vec![rows(deleted)], inserted: vec![rows(inserted)] };
         let told = telling.tell(&change, 5).unwrap();
-        let ops = |batch: &RecordBatch| batch.column(2).as_primitive::<Int16Type>().values().to_vec();
+        let ops =
+            |batch: &RecordBatch| batch.column(2).as_primitive::<Int16Type>().values().to_vec();
         told.iter().flat_map(ops).collect()
     }
 
@@ -254,7 +260,8 @@ mod tests {
         let telling = Telling { row_ids: true, key: Vec::new(), pairs: false };
         let first = telling.present(&[rows(&[(1, 1), (2, 2)])], 1_000_000).unwrap();
         let then = telling.present(&[rows(&[(3, 3)])], 5).unwrap();
-        let ids = |batch: &RecordBatch| batch.column(3).as_primitive::<Int64Type>().values().to_vec();
+        let ids =
+            |batch: &RecordBatch| batch.column(3).as_primitive::<Int64Type>().values().to_vec();
         let (first, then) = (ids(&first[0]), ids(&then[0]));
         assert!(first[0] > 1_000_000 && first[0] < first[1] && first[1] < then[0]);
     }
