@@ -1,13 +1,14 @@
 //! `TUMBLE(TABLE t, …)` and its like in FROM: the parser reads neither tables as arguments nor `PARTITION BY` after them.
 //!
 //! In the tokens, `TABLE(TUMBLE(…))` loses the word around it, `TABLE t` becomes `(SELECT * FROM t)`, and
-//! `TABLE t PARTITION BY k` goes on with a named argument, `, "partition by" => k`. Invariant: nothing outside the
+//! `TABLE t PARTITION BY k` goes on with a named argument, `, "partition by" => k`. A plain name becomes a query, too, and
+//! an argument says that it was one. Invariant: nothing outside the
 //! parentheses of such a call changes, and what is put in has the place of a word that was there.
 
 use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan};
 
-use crate::windows::{PARTITION_BY, WindowFunction};
+use crate::windows::{PARTITION_BY, PLAIN, WindowFunction};
 
 /// How deeply calls may stand in each other; those within are left to the parser, which refuses them.
 const MAX_DEPTH: usize = 100;
@@ -171,6 +172,11 @@ impl Pass<'_> {
             self.table(value, data_end);
         } else if plain {
             self.select(value, value, data_end);
+            let span = self.input[value].span;
+            self.push(Token::Comma, span);
+            self.push(Token::make_word(PLAIN, Some('"')), span);
+            self.push(Token::RArrow, span);
+            self.push(Token::make_keyword("TRUE"), span);
         } else {
             self.copy(value, data_end);
         }
@@ -252,7 +258,7 @@ mod tests {
         for (sql, expected) in [
             ("FROM TABLE(TUMBLE(TABLE t, d)) w", "FROM TUMBLE ( ( SELECT * FROM t ) , d ) w"),
             ("FROM hop(TABLE a.t, d)", "FROM hop ( ( SELECT * FROM a . t ) , d )"),
-            ("FROM hop(t, d)", "FROM hop ( ( SELECT * FROM t ) , d )"),
+            ("FROM hop(t, d)", "FROM hop ( ( SELECT * FROM t ) , \"\u{1}plain\" => TRUE , d )"),
             ("FROM hop(DATA => TABLE t)", "FROM hop ( DATA => ( SELECT * FROM t ) )"),
             ("FROM hop(TABLE (SELECT 1), d)", "FROM hop ( ( SELECT 1 ) , d )"),
             ("FROM hop((SELECT 1), d)", "FROM hop ( ( SELECT 1 ) , d )"),

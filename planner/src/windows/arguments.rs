@@ -6,7 +6,7 @@ use datafusion_sql::sqlparser::ast::{
     Spanned, TableFunctionArgs,
 };
 
-use super::{GROUPED, PARTITION_BY, WindowFunction};
+use super::{GROUPED, PARTITION_BY, PLAIN, WindowFunction};
 use crate::bind::carry;
 use crate::error::{PlannerError, Span};
 use crate::parse::span_of;
@@ -21,7 +21,7 @@ pub(super) struct Arguments {
     pub(super) data: Query,
     /// The column with their times; `None` for the event time of the data.
     pub(super) time: Option<Expr>,
-    /// Whether the time is written as a column alone, without DESCRIPTOR: such calls give no `window_time`.
+    /// Whether data and time are written as names alone, without TABLE and DESCRIPTOR: such calls give no `window_time`.
     pub(super) plain: bool,
     /// Whether a key of GROUP BY is meant, see [`GROUPED`].
     pub(super) grouped: bool,
@@ -41,11 +41,12 @@ impl Arguments {
         let span = name.0.first().and_then(ObjectNamePart::as_ident);
         let reader = Reader { function, span: span.and_then(|ident| span_of(ident.span)) };
         let mut values: Vec<Option<Expr>> = vec![None; function.parameters().len()];
-        let (mut keys, mut grouped) = (Vec::new(), false);
+        let (mut keys, mut grouped, mut name_alone) = (Vec::new(), false, false);
         let mut position = 0;
         for arg in &args.args {
             match reader.argument(arg)? {
                 (Some(name), _) if name == GROUPED => grouped = true,
+                (Some(name), _) if name == PLAIN => name_alone = true,
                 (Some(name), value) if name == PARTITION_BY => {
                     keys = reader.keys(value, grouped)?
                 }
@@ -68,7 +69,7 @@ impl Arguments {
             true => (values[1].take(), false),
             false => {
                 let written = needed(1)?;
-                let plain = !matches!(written, Expr::Function(_));
+                let plain = name_alone && !matches!(written, Expr::Function(_));
                 (Some(reader.descriptor(written)?), plain)
             }
         };

@@ -1,7 +1,7 @@
 //! Windowing table functions: `TUMBLE`, `HOP`, `CUMULATE` and `SESSION` in FROM.
 //!
 //! Each gives the columns of a table and `window_start`, `window_end` and `window_time` after them (the last not where
-//! the time is written without DESCRIPTOR): a row for each window that an input row belongs to. They are lowered to projections, UNNEST and window functions here, so that
+//! data and time are names alone): a row for each window that an input row belongs to. They are lowered to projections, UNNEST and window functions here, so that
 //! nothing after the planner knows them. Invariant: a row is in `[window_start, window_end)`, `window_time` is
 //! `window_end` less one unit of its type, and a NULL time is an error, since its row would be in no window.
 
@@ -42,6 +42,9 @@ pub use datafusion_functions_window::row_number::row_number_udwf as row_number;
 
 /// The name by which `PARTITION BY` after a table is given to the binder; no user can mean it unquoted.
 pub(crate) const PARTITION_BY: &str = "partition by";
+
+/// The name of an argument that says that the data is written as a name alone.
+pub(crate) const PLAIN: &str = "\u{1}plain";
 
 /// The name of an argument that says that a key of GROUP BY is meant: the time may be any expression, or left out for
 /// the event time of the data; sessions have any keys; columns keep the qualifiers that they have in the data.
