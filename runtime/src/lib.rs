@@ -21,6 +21,7 @@ pub mod sink;
 pub mod source;
 pub mod state;
 pub mod task;
+pub mod windowing;
 
 pub use batch::Batch;
 pub use error::{Error, Result};

@@ -156,6 +156,7 @@ fn fixture(threads: usize) -> Fixture {
         functions: FunctionRegistry::built_in(),
         sources: Default::default(),
         sinks: Default::default(),
+        windowings: Default::default(),
     };
     services.sources.insert("counting".into(), Arc::new(Counting));
     services.sources.insert("silent".into(), Arc::new(Silent));

@@ -39,6 +39,7 @@ pub fn job() -> Arc<JobContext> {
         functions: FunctionRegistry::built_in(),
         sources: sources(),
         sinks: sinks(),
+        windowings: Default::default(),
     };
     JobContext::new(1, &JobGraph::default(), JobOptions::default(), services)
 }

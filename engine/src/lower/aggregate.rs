@@ -107,6 +107,7 @@ impl Lowering<'_> {
             hash_aggregate::Emission::Closed(_) => final_spec.keys.len() - 1,
             hash_aggregate::Emission::AtEnd
             | hash_aggregate::Emission::Changes
+            | hash_aggregate::Emission::PeriodicChanges { .. }
             | hash_aggregate::Emission::Fired(_) => final_spec.keys.len(),
         };
         let stays = final_spec.grouping_sets.is_none() && !self.meeting.contains(&node.id);
@@ -229,6 +230,9 @@ impl Lowering<'_> {
         Ok(match emission {
             Emission::AtEnd => hash_aggregate::Emission::AtEnd,
             Emission::Changes => hash_aggregate::Emission::Changes,
+            Emission::PeriodicChanges { every_us } => {
+                hash_aggregate::Emission::PeriodicChanges { every_us: every_us.unsigned_abs() }
+            }
             Emission::Fired(closing, emit) => hash_aggregate::Emission::Fired(FiringSpec {
                 closing: self.closing(closing, group_by)?,
                 early: match emit.when {

@@ -22,6 +22,7 @@ use thalweg_runtime::job::{
 use thalweg_runtime::memory::{MemoryManager, heap_bytes};
 use thalweg_runtime::operators::sink::SinkSpec;
 use thalweg_runtime::sink::SinkConnector;
+use thalweg_runtime::windowing::{Windowing, WindowingRegistry};
 
 use super::cancellation::CancellationToken;
 use super::changelog::Changes;
@@ -38,6 +39,7 @@ pub(crate) struct Executor {
     memory: Arc<MemoryManager>,
     /// Functions beside the built-in ones.
     functions: Mutex<Vec<Arc<ScalarUDF>>>,
+    windowings: Mutex<WindowingRegistry>,
     channels: Arc<ResultChannels>,
     manager: Mutex<Option<Manager>>,
 }
@@ -56,6 +58,7 @@ impl Executor {
             env: System::new(),
             memory: MemoryManager::with_heap_meter(usize::MAX, heap_bytes),
             functions: Mutex::new(own_scalar_functions()),
+            windowings: Mutex::default(),
             channels: Arc::default(),
             manager: Mutex::default(),
         })
@@ -72,6 +75,19 @@ impl Executor {
         if let Some(manager) = self.manager.lock().as_ref() {
             manager.tasks.set_services(self.services());
         }
+    }
+
+    /// Offers a kind of windows to jobs that start from now on.
+    pub(crate) fn add_windowing(&self, name: &str, windowing: Windowing) {
+        self.windowings.lock().insert(name.to_string(), windowing);
+        if let Some(manager) = self.manager.lock().as_ref() {
+            manager.tasks.set_services(self.services());
+        }
+    }
+
+    /// Whether there is a kind of windows of a name.
+    pub(crate) fn has_windowing(&self, name: &str) -> bool {
+        self.windowings.lock().contains_key(name)
     }
 
     /// Starts a query whose rows come to the caller.
@@ -187,6 +203,7 @@ impl Executor {
                 .with_scalar(self.functions.lock().iter().cloned()),
             sources: connectors::sources(),
             sinks,
+            windowings: self.windowings.lock().clone(),
         }
     }
 }

@@ -134,6 +134,9 @@ impl<'a> Names<'a> {
                 let leaves = match emission {
                     Emission::AtEnd => String::new(),
                     Emission::Changes => ", results change".to_owned(),
+                    Emission::PeriodicChanges { every_us } => {
+                        format!(", results change every {} ms", *every_us as f64 / 1_000.0)
+                    }
                     Emission::Fired(closing, _) => {
                         let key = self.column(closing.key);
                         format!(", results change until the watermark passes {key}, or after")

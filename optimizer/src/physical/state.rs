@@ -13,10 +13,10 @@ impl Names<'_> {
                 Emission::Closed(closing) | Emission::Fired(closing, _) => {
                     Some(format!("state bounded by the watermark on {}", self.column(closing.key)))
                 }
-                Emission::Changes if group_by.is_empty() => {
+                Emission::Changes | Emission::PeriodicChanges { .. } if group_by.is_empty() => {
                     Some("state bounded by one group".to_owned())
                 }
-                Emission::Changes => {
+                Emission::Changes | Emission::PeriodicChanges { .. } => {
                     Some("state UNBOUNDED because no watermark closes any of its keys".to_owned())
                 }
                 Emission::AtEnd if *phase == AggregatePhase::Partial => None,

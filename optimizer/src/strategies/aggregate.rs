@@ -181,10 +181,7 @@ impl Search<'_> {
 /// The keys by which rows of a group may be sent to each other, as output and input columns: all but the one that closes
 /// groups. Windows need several slices, and at any time the rows of most windows that are open are of one.
 fn spread_keys(spec: &AggregateSpec) -> impl Iterator<Item = (ColumnId, ColumnId)> {
-    let closing = match &spec.emission {
-        Emission::Closed(closing) => Some(closing.key),
-        Emission::AtEnd | Emission::Changes | Emission::Fired(..) => None,
-    };
+    let closing = spec.emission.closing().map(|closing| closing.key);
     spec.group_by.iter().copied().filter(move |(output, _)| Some(*output) != closing)
 }
 
@@ -207,7 +204,6 @@ impl Aggregation<'_> {
     /// and what changes must be in one place.
     pub fn splittable(&self) -> bool {
         let whole = |call: &AggregateCall| !call.distinct && call.order_by.is_empty();
-        !matches!(self.spec.emission, Emission::Changes | Emission::Fired(..))
-            && self.spec.aggregates.iter().all(whole)
+        !self.spec.emission.withdraws() && self.spec.aggregates.iter().all(whole)
     }
 }

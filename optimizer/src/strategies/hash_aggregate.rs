@@ -130,9 +130,9 @@ impl Search<'_> {
         let sets = spec.grouping_sets.as_ref().map_or(1, |sets| sets.sets.len()) as f64;
         let share = aggregation.input.rows / degree;
         // Groups that close are handed over with each watermark, which comes with a batch.
-        let batches = match &spec.emission {
-            Emission::Closed(_) => (share / self.options.batch as f64).max(1.0),
-            Emission::AtEnd | Emission::Changes | Emission::Fired(..) => 1.0,
+        let batches = match spec.emission.closing() {
+            Some(_) => (share / self.options.batch as f64).max(1.0),
+            None => 1.0,
         };
         let each = if aggregation.keys.is_empty() {
             1.0

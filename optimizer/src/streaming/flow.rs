@@ -42,6 +42,27 @@ pub struct Closing {
     pub slices: Option<Slices>,
 }
 
+impl Emission {
+    /// Whether results leave that are withdrawn later.
+    pub(crate) fn withdraws(&self) -> bool {
+        match self {
+            Emission::Changes | Emission::PeriodicChanges { .. } | Emission::Fired(..) => true,
+            Emission::AtEnd | Emission::Closed(_) => false,
+        }
+    }
+
+    /// The key that closes groups, where each leaves once.
+    pub(crate) fn closing(&self) -> Option<&Closing> {
+        match self {
+            Emission::Closed(closing) => Some(closing),
+            Emission::AtEnd
+            | Emission::Changes
+            | Emission::PeriodicChanges { .. }
+            | Emission::Fired(..) => None,
+        }
+    }
+}
+
 /// How windows that overlap lie over slices of time; lengths are in units of the type of the times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slices {
@@ -68,6 +89,11 @@ pub enum Emission {
     Closed(Closing),
     /// As changes of what left before.
     Changes,
+    /// As the changes of each stretch of time.
+    PeriodicChanges {
+        /// Its length in microseconds.
+        every_us: i64,
+    },
     /// As changes, of groups that a key closes; the query says when.
     Fired(Closing, Emit),
 }

@@ -3,6 +3,7 @@
 //! They are computed of the results instead of each row, and rows are looked up by fewer keys. Invariant: what is left
 //! tells the groups apart as all keys did, and closes them.
 
+use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_expr::Expr;
 
 use super::flow::{Closing, Emission, Flow};
@@ -35,7 +36,11 @@ pub(super) fn compute_behind(
         let orders = spec.aggregates.iter().flat_map(|call| &call.order_by).map(|sort| &sort.expr);
         args.chain(orders).any(|expr| ColumnId::referenced(expr).contains(&id))
     };
-    let unread: Vec<ColumnId> = implied.iter().map(|(id, _)| *id).filter(|id| !read(*id)).collect();
+    let mut unread: Vec<ColumnId> =
+        implied.iter().map(|(id, _)| *id).filter(|id| !read(*id)).collect();
+    while let Some(at) = unread.iter().position(|id| is_read_below(*id, &rel.inputs[0], &unread)) {
+        unread.swap_remove(at);
+    }
     spec.emission = Emission::Closed(closes);
     let mut input = take(&mut rel.inputs[0]);
     forget(&mut input, &unread);
@@ -57,12 +62,22 @@ pub(super) fn compute_behind(
     rel.flow = flow;
 }
 
-/// The keys that are computed of other keys, none of which is such a key itself.
+/// Whether a column that is computed just below is read there for a column that is still wanted.
+fn is_read_below(column: ColumnId, rel: &Rel, unread: &[ColumnId]) -> bool {
+    let RelOp::Compute { exprs } = &rel.op else { return false };
+    let reads = |(id, expr): &(ColumnId, Expr)| {
+        !unread.contains(id) && ColumnId::referenced(expr).contains(&column)
+    };
+    exprs.iter().any(reads) || is_read_below(column, &rel.inputs[0], unread)
+}
+
+/// The keys that are computed of other keys, in terms of those that are not.
 fn implied_by_others(spec: &AggregateSpec, input: &Rel) -> Vec<(ColumnId, Expr)> {
     let mut implied: Vec<(ColumnId, Expr)> = Vec::new();
     let mut relied_on: Vec<ColumnId> = Vec::new();
     for (output, key) in &spec.group_by {
         let Some(expr) = definition(*key, input).filter(|_| output == key) else { continue };
+        let expr = &in_terms_of(expr, &implied);
         let read = ColumnId::referenced(expr);
         let is_kept = |id: &ColumnId| {
             let is_key = spec.group_by.iter().any(|(output, key)| output == key && key == id);
@@ -75,6 +90,18 @@ fn implied_by_others(spec: &AggregateSpec, input: &Rel) -> Vec<(ColumnId, Expr)>
         }
     }
     implied
+}
+
+/// An expression with what columns are computed by in their place.
+fn in_terms_of(expr: &Expr, computed: &[(ColumnId, Expr)]) -> Expr {
+    let replaced = expr.clone().transform(|node| {
+        let id = ColumnId::from_expr(&node);
+        Ok(match computed.iter().find(|(column, _)| Some(*column) == id) {
+            Some((_, expr)) => Transformed::yes(expr.clone()),
+            None => Transformed::no(node),
+        })
+    });
+    replaced.map_or_else(|_| expr.clone(), |replaced| replaced.data)
 }
 
 /// What a column is computed by, just below a grouping.

@@ -55,7 +55,7 @@ pub(crate) fn prepare(
         bounds: Bounds::default(),
         shared: BTreeMap::new(),
         emit: input.emit,
-        closes: false,
+        obeyed: false,
     };
     for shared in &mut query.shared {
         let flow = walk.visit(&mut shared.root, false)?;
@@ -65,7 +65,7 @@ pub(crate) fn prepare(
         walk.shared.insert(shared.id, shared.root.flow);
     }
     walk.visit(&mut query.root, false)?;
-    let open = query.root.flow.live && !walk.closes;
+    let open = query.root.flow.live && !walk.obeyed;
     if input.emit.is_some_and(|emit| open && emit.when != EmitWhen::Update) {
         return Err(refused(
             "EMIT in a query whose groups no watermark closes",
@@ -107,10 +107,7 @@ pub(crate) fn withdraws(op: &PhysicalOp, inputs: &[Channel], search: &Search<'_>
         PhysicalOp::StreamJoin { join_type, expiry, .. } => {
             passed || (join_withdraws(*join_type) && expiry.len() < 2)
         }
-        PhysicalOp::HashAggregate { emission, .. } => match emission {
-            Emission::Changes | Emission::Fired(..) => true,
-            Emission::AtEnd | Emission::Closed(_) => false,
-        },
+        PhysicalOp::HashAggregate { emission, .. } => emission.withdraws(),
         PhysicalOp::ChangelogWindow { .. } => true,
         PhysicalOp::Filter { .. }
         | PhysicalOp::Project { .. }
@@ -205,8 +202,8 @@ struct Walk<'a> {
     shared: BTreeMap<u32, Flow>,
     /// When results leave of groups that a watermark closes.
     emit: Option<Emit>,
-    /// Whether there are such.
-    closes: bool,
+    /// Whether there are such, or others whose results leave as the query says.
+    obeyed: bool,
 }
 
 impl Walk<'_> {
@@ -245,10 +242,10 @@ impl Walk<'_> {
             RelOp::Aggregate(spec) => {
                 spec.emission = match self.closing(spec) {
                     Some(closing) => self.emission(closing),
-                    None if input.live => Emission::Changes,
+                    None if input.live => self.changes(),
                     None => Emission::AtEnd,
                 };
-                let changes = matches!(spec.emission, Emission::Changes | Emission::Fired(..));
+                let changes = spec.emission.withdraws();
                 let spec = spec.clone();
                 self.keep_implied(&spec);
                 let flow = Flow { changes, ..input };
@@ -416,10 +413,7 @@ impl Walk<'_> {
     /// A group leaves when its closing key is behind. Keys that follow from that one are not behind before; of others
     /// nothing is known.
     fn keep_implied(&mut self, spec: &AggregateSpec) {
-        let closing = match &spec.emission {
-            Emission::Closed(closing) => Some(&closing.bound),
-            Emission::AtEnd | Emission::Changes | Emission::Fired(..) => None,
-        };
+        let closing = spec.emission.closing().map(|closing| &closing.bound);
         for (output, _) in &spec.group_by {
             let implied = self.bounds.of(*output).zip(closing);
             if !implied.is_some_and(|(bound, closing)| contains(bound, closing)) {
@@ -428,9 +422,20 @@ impl Walk<'_> {
         }
     }
 
+    /// When changes leave of groups that nothing closes.
+    fn changes(&mut self) -> Emission {
+        match self.emit.map(|emit| emit.when) {
+            Some(EmitWhen::Periodic { every_us }) => {
+                self.obeyed = true;
+                Emission::PeriodicChanges { every_us }
+            }
+            Some(EmitWhen::WindowClose | EmitWhen::Update) | None => Emission::Changes,
+        }
+    }
+
     /// When results leave of groups that a key closes.
     fn emission(&mut self, closing: Closing) -> Emission {
-        self.closes = true;
+        self.obeyed = true;
         let at_close = Emit { when: EmitWhen::WindowClose, allow_lateness_us: 0 };
         match self.emit.filter(|emit| *emit != at_close) {
             None => Emission::Closed(closing),

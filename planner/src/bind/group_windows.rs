@@ -178,7 +178,7 @@ impl Window {
         ];
         let mut given = self.args.iter().cloned();
         let parameters = self.function.parameters();
-        let (lengths, least) = (&parameters[2..], self.function.lengths());
+        let least = self.function.lengths();
         // One more than the lengths that must be there is the time, or else an offset behind them.
         let has_time = self.args.len() > least && !is_interval(&self.args[0]);
         let is_column =
@@ -189,9 +189,8 @@ impl Window {
         if has_time {
             args.extend(given.next().map(|time| named(parameters[1], time)));
         }
-        let mut lengths = lengths.iter();
-        for value in given {
-            let Some(parameter) = lengths.next() else {
+        for (at, value) in given.enumerate() {
+            let Some(parameter) = self.function.parameter_at(2 + at, &value) else {
                 return Err(self.wrong("has more arguments than it takes"));
             };
             args.push(named(parameter, value));

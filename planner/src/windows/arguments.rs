@@ -54,10 +54,10 @@ impl Arguments {
                     reader.set(&mut values, reader.place(&name, &value)?, value)?
                 }
                 (None, value) => {
-                    if position == values.len() {
+                    let Some(parameter) = function.parameter_at(position, &value) else {
                         return Err(reader.wrong("has more arguments than it takes", &value));
-                    }
-                    reader.set(&mut values, position, value)?;
+                    };
+                    reader.set(&mut values, reader.place(parameter, &value)?, value)?;
                     position += 1;
                 }
             }

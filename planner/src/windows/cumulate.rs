@@ -5,8 +5,7 @@ use datafusion_expr::planner::RelationPlannerContext;
 use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 
 use super::arguments::Arguments;
-use super::functions::TimeFunction;
-use super::grid::Grid;
+use super::grid::{Grid, bounds};
 use super::input::{END, Input, START};
 use super::lengths::{multiple, offset};
 
@@ -16,15 +15,13 @@ pub(super) fn plan(
     context: &mut dyn RelationPlannerContext,
 ) -> Result<LogicalPlan> {
     let (step, size) = multiple(arguments, "step", input.unit, context)?;
-    let offset = offset(arguments, input.unit, context)?;
-    let grid = Grid::new(input, arguments, size, step, offset)?;
-    let time = || vec![grid.time(input)];
-    let start = TimeFunction::Floor.call(time(), &[size, grid.origin]).alias(START);
-    let ends = TimeFunction::CumulateEnds.call(time(), &[step, size, grid.origin]).alias(END);
+    let offset = offset(arguments, size, input.unit, context)?;
+    let grid = Grid::new(input, arguments, size, [step, size], offset)?;
+    let (start, ends) = (grid.floor(input).alias(START), grid.ends(input).alias(END));
     let plan = LogicalPlanBuilder::from(input.plan.clone())
         .project(input.and([start, ends]))?
         .unnest_column(Column::new_unqualified(END))?
         .build()?;
     let column = |name| Expr::Column(Column::new_unqualified(name));
-    input.finish(plan, grid.bounds(column(START), column(END)))
+    input.finish(plan, bounds(column(START), column(END)))
 }

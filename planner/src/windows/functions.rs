@@ -16,6 +16,8 @@ use datafusion_expr::{
     Volatility, lit,
 };
 
+use super::calendar_functions::CalendarFunction;
+
 /// One of the functions: times first, then numbers of units that are constants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum TimeFunction {
@@ -38,7 +40,8 @@ pub(super) enum TimeFunction {
 /// All of them, for registries.
 pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
     let own = TimeFunction::ALL.into_iter().map(TimeFunction::function);
-    own.chain([super::first::function()]).collect()
+    let calendar = CalendarFunction::ALL.into_iter().map(CalendarFunction::function);
+    own.chain(calendar).chain([super::first::function()]).collect()
 }
 
 impl TimeFunction {
@@ -145,7 +148,8 @@ impl TimeFunction {
     }
 }
 
-fn range() -> DataFusionError {
+/// The error for a window that the type of its times has no value for.
+pub(super) fn range() -> DataFusionError {
     DataFusionError::Execution("window out of range of its timestamp type".to_string())
 }
 
@@ -154,7 +158,8 @@ fn counted(times: &ArrayRef) -> Result<Int64Array> {
     Ok(cast(times, &DataType::Int64)?.as_primitive::<Int64Type>().clone())
 }
 
-fn not_null(times: &Int64Array) -> Result<()> {
+/// Fails when a time is NULL.
+pub(super) fn not_null(times: &Int64Array) -> Result<()> {
     match times.null_count() {
         0 => Ok(()),
         _ => exec_err!("a row without a time is in no window: leave rows out whose time is NULL"),
@@ -175,13 +180,25 @@ fn lists(
     step: i64,
     first: impl Fn(i64) -> Result<(i64, i64)>,
 ) -> Result<ArrayRef> {
+    list_of(times, data_type, |time, values| {
+        let (start, count) = first(time)?;
+        values.extend((0..count).map(|n| start + n * step));
+        Ok(())
+    })
+}
+
+/// For each time a list, whose elements `append` adds.
+pub(super) fn list_of(
+    times: &Int64Array,
+    data_type: &DataType,
+    append: impl Fn(i64, &mut Vec<i64>) -> Result<()>,
+) -> Result<ArrayRef> {
     not_null(times)?;
     let mut values: Vec<i64> = Vec::with_capacity(times.len());
     let mut ends: Vec<i32> = Vec::with_capacity(times.len() + 1);
     ends.push(0);
     for time in times.values() {
-        let (start, count) = first(*time)?;
-        values.extend((0..count).map(|n| start + n * step));
+        append(*time, &mut values)?;
         let Ok(end) = i32::try_from(values.len()) else {
             return exec_err!("a batch of rows is in too many windows");
         };
@@ -224,7 +241,8 @@ fn gap_times(
     Ok(Arc::new(ListArray::try_new(field, OffsetBuffer::new(ends.into()), values, None)?))
 }
 
-fn item(data_type: &DataType) -> FieldRef {
+/// The field of the elements of lists of times.
+pub(super) fn item(data_type: &DataType) -> FieldRef {
     Arc::new(Field::new_list_field(data_type.clone(), true))
 }
 

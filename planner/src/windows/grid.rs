@@ -1,101 +1,114 @@
 //! How windows lie on the times of a column: where they begin, and in which clock.
 //!
-//! Windows over points in time begin at local times of the session's zone. Where all offsets of the zone differ by
-//! whole windows, that is arithmetic in UTC. Otherwise windows of whole days are laid over local times, and their
-//! bounds turned back into points in time. What is left is refused: local hours that clocks skip or repeat.
+//! Windows over points in time begin at local times of a zone. Where windows have one length at all times, and all
+//! offsets of the zone differ by whole windows, that is arithmetic in UTC. All others are those of a calendar.
 
-use arrow::datatypes::{DataType, TimeUnit};
+use arrow::array::timezone::Tz;
 use datafusion_common::Result;
-use datafusion_expr::{Expr, cast, lit};
+use datafusion_expr::Expr;
 
 use super::arguments::Arguments;
+use super::calendar_functions::{CalendarFunction, CalendarWindows};
 use super::functions::TimeFunction;
 use super::input::Input;
-use super::lengths::per_second;
-use super::zones::{alignment, has_days};
+use super::lengths::Length;
+use super::zones::alignment;
 use crate::bind::carry;
-use crate::conversions::Conversion;
 use crate::error::PlannerError;
 
-const DAY_SECONDS: i64 = 86_400;
-
 /// See the module.
-pub(super) struct Grid {
-    /// Where a window begins, as an offset from 1970.
-    pub(super) origin: i64,
-    /// The zone whose local times are counted, and the type of the points in time; none counts the column itself.
-    local: Option<(String, DataType)>,
+pub(super) enum Grid {
+    /// Lengths are numbers of units, and windows begin at an offset from 1970.
+    Fixed { part: i64, size: i64, origin: i64 },
+    /// By months or local times.
+    Calendar(CalendarWindows),
 }
 
 impl Grid {
-    /// The grid of windows that begin each `length` from an offset on, and end whole steps later.
+    /// The grid of windows that begin each `step` from an offset on, which is one of `part` and `size`.
     pub(super) fn new(
         input: &Input,
         arguments: &Arguments,
-        length: i64,
-        step: i64,
-        offset: i64,
+        step: Length,
+        [part, size]: [Length; 2],
+        offset: Length,
     ) -> Result<Self> {
-        let Some(zone) = &input.zone else {
-            return Ok(Grid { origin: offset % length, local: None });
-        };
-        if let Some(shift) = alignment(zone, length, input.unit) {
-            return Ok(Grid {
-                origin: (shift % length).saturating_add(offset % length) % length,
-                local: None,
-            });
+        if let Some(zone) = &input.zone
+            && zone.parse::<Tz>().is_err()
+        {
+            let hint = "write a name such as 'Europe/Berlin', or an offset such as '+02:00'";
+            let error = PlannerError::invalid(format!("there is no time zone {zone}"))
+                .with_hint(hint.to_string());
+            return Err(carry(error.with_span(arguments.span)));
         }
-        let second = per_second(input.unit);
-        let days = step % (DAY_SECONDS * second) == 0 && offset % second == 0;
-        if days && input.unit == TimeUnit::Microsecond && has_days(zone, offset / second) {
-            let local = Some((zone.clone(), input.data_type.clone()));
-            return Ok(Grid { origin: offset % length, local });
+        let fixed = [step, part, size, offset].map(Length::fixed);
+        if let [Some(step), Some(part), Some(size), Some(offset)] = fixed {
+            let shift = match &input.zone {
+                None => Some(0),
+                Some(zone) => alignment(zone, step, input.unit),
+            };
+            if let Some(shift) = shift {
+                let origin = (shift % step).saturating_add(offset % step) % step;
+                return Ok(Grid::Fixed { part, size, origin });
+            }
         }
-        let what = format!("{} with such windows in the zone {zone}", arguments.function.name());
-        let error = PlannerError::not_supported(what)
-            .with_detail("Clocks are turned there, so that some hours are left out or twice.".to_string())
-            .with_hint(format!(
-                "use windows of whole days, or of an hour at most, or local times: (SELECT {} AT TIME ZONE '{zone}' AS …)",
-                arguments.time.as_ref().map_or("ts".to_string(), ToString::to_string)
-            ))
-            .with_span(arguments.span);
-        Err(carry(error))
+        Ok(Grid::Calendar(CalendarWindows { part, size, offset, zone: input.zone.clone() }))
     }
 
-    /// The time by which a row's windows are found.
-    pub(super) fn time(&self, input: &Input) -> Expr {
-        match &self.local {
-            None => input.time.clone(),
-            Some((zone, _)) => {
-                Conversion::TimeZone.call(vec![lit(zone.as_str()), input.time.clone()])
+    /// The start of the window of a size, one after the other, that holds a row.
+    pub(super) fn floor(&self, input: &Input) -> Expr {
+        let time = input.time.clone();
+        match self {
+            Grid::Fixed { size, origin, .. } => {
+                TimeFunction::Floor.call(vec![time], &[*size, *origin])
+            }
+            Grid::Calendar(windows) => {
+                let windows = CalendarWindows { part: windows.size, ..windows.clone() };
+                CalendarFunction::Floor.call(time, &windows)
             }
         }
     }
 
-    /// Start, end and time of windows of one size whose start is known.
-    pub(super) fn of_size(&self, start: Expr, size: i64) -> [Expr; 3] {
-        let end = TimeFunction::Shift.call(vec![start.clone()], &[size]);
-        if self.local.is_some() {
-            return self.bounds(start, end);
+    /// A list of the starts of all windows of a size, one each part, that hold a row.
+    pub(super) fn starts(&self, input: &Input) -> Expr {
+        let time = input.time.clone();
+        match self {
+            Grid::Fixed { part, size, origin } => {
+                TimeFunction::HopStarts.call(vec![time], &[*part, *size, *origin])
+            }
+            Grid::Calendar(windows) => CalendarFunction::Starts.call(time, windows),
         }
-        let time = TimeFunction::Shift.call(vec![start.clone()], &[size - 1]);
-        [start, end, time]
     }
 
-    /// Start, end and time of windows whose start and end are known.
-    pub(super) fn bounds(&self, start: Expr, end: Expr) -> [Expr; 3] {
-        let (start, end) = (self.instant(start), self.instant(end));
-        let time = TimeFunction::Shift.call(vec![end.clone()], &[-1]);
-        [start, end, time]
+    /// A list of the ends of all windows, one each part of a size, that hold a row.
+    pub(super) fn ends(&self, input: &Input) -> Expr {
+        let time = input.time.clone();
+        match self {
+            Grid::Fixed { part, size, origin } => {
+                TimeFunction::CumulateEnds.call(vec![time], &[*part, *size, *origin])
+            }
+            Grid::Calendar(windows) => CalendarFunction::Ends.call(time, windows),
+        }
     }
 
-    fn instant(&self, time: Expr) -> Expr {
-        match &self.local {
-            None => time,
-            Some((zone, data_type)) => {
-                let instant = Conversion::TimeZone.call(vec![lit(zone.as_str()), time]);
-                cast(instant, data_type.clone())
+    /// Start, end and time of windows of a size, one each part, whose start is known.
+    pub(super) fn of_start(&self, start: Expr) -> [Expr; 3] {
+        match self {
+            Grid::Fixed { size, .. } => {
+                let end = TimeFunction::Shift.call(vec![start.clone()], &[*size]);
+                let time = TimeFunction::Shift.call(vec![start.clone()], &[size - 1]);
+                [start, end, time]
+            }
+            Grid::Calendar(windows) => {
+                let end = CalendarFunction::End.call(start.clone(), windows);
+                bounds(start, end)
             }
         }
     }
+}
+
+/// Start, end and time of windows whose start and end are known.
+pub(super) fn bounds(start: Expr, end: Expr) -> [Expr; 3] {
+    let time = TimeFunction::Shift.call(vec![end.clone()], &[-1]);
+    [start, end, time]
 }

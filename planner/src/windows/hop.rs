@@ -6,7 +6,6 @@ use datafusion_expr::planner::RelationPlannerContext;
 use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 
 use super::arguments::Arguments;
-use super::functions::TimeFunction;
 use super::grid::Grid;
 use super::input::{Input, START};
 use super::lengths::{multiple, offset};
@@ -17,13 +16,12 @@ pub(super) fn plan(
     context: &mut dyn RelationPlannerContext,
 ) -> Result<LogicalPlan> {
     let (slide, size) = multiple(arguments, "slide", input.unit, context)?;
-    let offset = offset(arguments, input.unit, context)?;
-    let grid = Grid::new(input, arguments, slide, slide, offset)?;
-    let time = vec![grid.time(input)];
-    let starts = TimeFunction::HopStarts.call(time, &[slide, size, grid.origin]).alias(START);
+    let offset = offset(arguments, slide, input.unit, context)?;
+    let grid = Grid::new(input, arguments, slide, [slide, size], offset)?;
+    let starts = grid.starts(input).alias(START);
     let plan = LogicalPlanBuilder::from(input.plan.clone())
         .project(input.and([starts]))?
         .unnest_column(Column::new_unqualified(START))?
         .build()?;
-    input.finish(plan, grid.of_size(Expr::Column(Column::new_unqualified(START)), size))
+    input.finish(plan, grid.of_start(Expr::Column(Column::new_unqualified(START))))
 }

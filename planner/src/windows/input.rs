@@ -1,13 +1,13 @@
 //! The rows that get windows: their plan, the column with their times, and its type.
 
 use arrow::datatypes::{DataType, TimeUnit};
-use datafusion_common::{Column, Result};
+use datafusion_common::{Column, DFSchema, Result};
 use datafusion_expr::planner::RelationPlannerContext;
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
-use datafusion_sql::sqlparser::ast::{Spanned, TableFactor};
+use datafusion_sql::sqlparser::ast::{self, Spanned, TableFactor};
 
-use super::EventTimes;
 use super::arguments::Arguments;
+use super::{EventTimes, TIME_ZONE};
 use crate::bind::carry;
 use crate::error::PlannerError;
 use crate::parse::span_of;
@@ -29,7 +29,6 @@ pub(super) struct Input {
     pub(super) unit: TimeUnit,
     /// The names of the columns that windows add.
     pub(super) added: &'static [&'static str],
-    pub(super) data_type: DataType,
     /// The zone whose local times windows begin at; none for TIMESTAMP, whose values are local times already.
     pub(super) zone: Option<String>,
 }
@@ -71,10 +70,17 @@ impl Input {
             return Err(no_timestamp(arguments, &data_type));
         };
         let (unit, zoned) = (*unit, zone.is_some());
-        let session = context.context_provider().options().execution.time_zone.as_deref();
-        let zone = zoned.then(|| session.unwrap_or("UTC").to_string());
+        let zone = match (arguments.get(TIME_ZONE), zoned) {
+            (Some(written), true) => Some(zone_of(arguments, written, context)?),
+            (Some(_), false) => return Err(no_zone(arguments)),
+            (None, true) => {
+                let session = context.context_provider().options().execution.time_zone.as_deref();
+                Some(session.unwrap_or("UTC").to_string())
+            }
+            (None, false) => None,
+        };
         let added: &[&str] = if arguments.plain { &[START, END] } else { &[START, END, TIME] };
-        Ok(Input { plan, columns, time, unit, added, data_type, zone })
+        Ok(Input { plan, columns, time, unit, added, zone })
     }
 
     /// The input's columns as expressions, followed by others.
@@ -87,6 +93,35 @@ impl Input {
         let windows = windows.into_iter().zip(self.added).map(|(expr, name)| expr.alias(*name));
         LogicalPlanBuilder::from(plan).project(self.and(windows.collect::<Vec<_>>()))?.build()
     }
+}
+
+/// The zone that an argument names.
+fn zone_of(
+    arguments: &Arguments,
+    written: &ast::Expr,
+    context: &mut dyn RelationPlannerContext,
+) -> Result<String> {
+    let value = context.sql_to_expr(written.clone(), &DFSchema::empty())?;
+    if let Expr::Literal(value, _) = &value
+        && let Some(Some(zone)) = value.try_as_str()
+    {
+        return Ok(zone.to_string());
+    }
+    let message = format!("TIME_ZONE of {} is a text", arguments.function.name());
+    let hint = "write TIME_ZONE => 'Europe/Berlin'".to_string();
+    Err(carry(PlannerError::invalid(message).with_hint(hint).with_span(span_of(written.span()))))
+}
+
+fn no_zone(arguments: &Arguments) -> datafusion_common::DataFusionError {
+    let name = arguments.function.name();
+    let time = arguments.time.as_ref().map_or("ts".to_string(), ToString::to_string);
+    let error = PlannerError::invalid(format!("{name} over TIMESTAMP takes no time zone"))
+        .with_detail("Such times are readings of a clock already; no zone says whose.".to_string())
+        .with_hint(format!(
+            "make them points in time in a subquery, say of readings in UTC: (SELECT {time} AT TIME ZONE 'UTC' AS …)"
+        ))
+        .with_span(arguments.span);
+    carry(error)
 }
 
 fn no_timestamp(arguments: &Arguments, data_type: &DataType) -> datafusion_common::DataFusionError {

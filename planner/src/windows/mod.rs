@@ -6,6 +6,8 @@
 //! `window_end` less one unit of its type, and a NULL time is an error, since its row would be in no window.
 
 mod arguments;
+mod calendar;
+mod calendar_functions;
 mod cumulate;
 mod event_time;
 mod first;
@@ -25,7 +27,7 @@ use std::collections::HashSet;
 use datafusion_common::{Result, TableReference};
 use datafusion_expr::planner::RelationPlannerContext;
 use datafusion_expr::{LogicalPlan, LogicalPlanBuilder};
-use datafusion_sql::sqlparser::ast::{ObjectName, ObjectNamePart, TableFunctionArgs};
+use datafusion_sql::sqlparser::ast::{Expr, ObjectName, ObjectNamePart, TableFunctionArgs, Value};
 
 use self::arguments::Arguments;
 use self::input::Input;
@@ -45,6 +47,12 @@ pub(crate) const PARTITION_BY: &str = "partition by";
 
 /// The name of an argument that says that the data is written as a name alone.
 pub(crate) const PLAIN: &str = "\u{1}plain";
+
+/// The parameter by which windows are moved.
+const OFFSET: &str = "offset";
+
+/// The parameter with the zone whose clock is read.
+const TIME_ZONE: &str = "time_zone";
 
 /// The name of an argument that says that a key of GROUP BY is meant: the time may be any expression, or left out for
 /// the event time of the data; sessions have any keys; columns keep the qualifiers that they have in the data.
@@ -99,11 +107,19 @@ impl WindowFunction {
     /// The names of the arguments in their order; those after the last length may be left out.
     pub(crate) fn parameters(self) -> &'static [&'static str] {
         match self {
-            WindowFunction::Tumble => &["data", "timecol", "size", "offset"],
-            WindowFunction::Hop => &["data", "timecol", "slide", "size", "offset"],
-            WindowFunction::Cumulate => &["data", "timecol", "step", "size", "offset"],
+            WindowFunction::Tumble => &["data", "timecol", "size", OFFSET, TIME_ZONE],
+            WindowFunction::Hop => &["data", "timecol", "slide", "size", OFFSET, TIME_ZONE],
+            WindowFunction::Cumulate => &["data", "timecol", "step", "size", OFFSET, TIME_ZONE],
             WindowFunction::Session => &["data", "timecol", "gap"],
         }
+    }
+
+    /// The parameter that an argument at a place gives: a text in the place of an offset is a time zone.
+    pub(crate) fn parameter_at(self, position: usize, value: &Expr) -> Option<&'static str> {
+        let parameter = *self.parameters().get(position)?;
+        let is_text = matches!(value, Expr::Value(value)
+            if matches!(value.value, Value::SingleQuotedString(_)));
+        Some(if parameter == OFFSET && is_text { TIME_ZONE } else { parameter })
     }
 
     /// How many lengths must be there.
@@ -117,9 +133,9 @@ impl WindowFunction {
     /// A key of GROUP BY as it may be written.
     pub(crate) fn grouped_usage(self) -> &'static str {
         match self {
-            WindowFunction::Tumble => "TUMBLE([time,] size [, offset])",
-            WindowFunction::Hop => "HOP([time,] slide, size [, offset])",
-            WindowFunction::Cumulate => "CUMULATE([time,] step, size [, offset])",
+            WindowFunction::Tumble => "TUMBLE([time,] size [, offset] [, zone])",
+            WindowFunction::Hop => "HOP([time,] slide, size [, offset] [, zone])",
+            WindowFunction::Cumulate => "CUMULATE([time,] step, size [, offset] [, zone])",
             WindowFunction::Session => "SESSION([time,] gap)",
         }
     }
@@ -127,10 +143,12 @@ impl WindowFunction {
     /// A call as it may be written.
     fn usage(self) -> &'static str {
         match self {
-            WindowFunction::Tumble => "TUMBLE(TABLE t, DESCRIPTOR(time), size [, offset])",
-            WindowFunction::Hop => "HOP(TABLE t, DESCRIPTOR(time), slide, size [, offset])",
+            WindowFunction::Tumble => "TUMBLE(TABLE t, DESCRIPTOR(time), size [, offset] [, zone])",
+            WindowFunction::Hop => {
+                "HOP(TABLE t, DESCRIPTOR(time), slide, size [, offset] [, zone])"
+            }
             WindowFunction::Cumulate => {
-                "CUMULATE(TABLE t, DESCRIPTOR(time), step, size [, offset])"
+                "CUMULATE(TABLE t, DESCRIPTOR(time), step, size [, offset] [, zone])"
             }
             WindowFunction::Session => "SESSION(TABLE t [PARTITION BY key], DESCRIPTOR(time), gap)",
         }

@@ -19,7 +19,7 @@ use datafusion_sql::sqlparser::ast;
 use super::arguments::Arguments;
 use super::functions::TimeFunction;
 use super::input::Input;
-use super::lengths::length;
+use super::lengths::fixed_length;
 
 /// Names of columns within the plan; no user can mean them.
 const BEFORE: &str = "\u{1}before";
@@ -32,7 +32,7 @@ pub(super) fn plan(
     input: &Input,
     context: &mut dyn RelationPlannerContext,
 ) -> Result<LogicalPlan> {
-    let gap = length(arguments, "gap", input.unit, context)?;
+    let gap = fixed_length(arguments, "gap", input.unit, context)?;
     let keys = arguments.keys.iter().map(|key| key_of(key, input, context));
     let over = Over { keys: keys.collect::<Result<Vec<_>>>()?, time: input.time.clone() };
 

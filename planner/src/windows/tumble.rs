@@ -5,7 +5,6 @@ use datafusion_expr::planner::RelationPlannerContext;
 use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 
 use super::arguments::Arguments;
-use super::functions::TimeFunction;
 use super::grid::Grid;
 use super::input::{Input, START};
 use super::lengths::{length, offset};
@@ -16,11 +15,10 @@ pub(super) fn plan(
     context: &mut dyn RelationPlannerContext,
 ) -> Result<LogicalPlan> {
     let size = length(arguments, "size", input.unit, context)?;
-    let offset = offset(arguments, input.unit, context)?;
-    let grid = Grid::new(input, arguments, size, size, offset)?;
-    let start = TimeFunction::Floor.call(vec![grid.time(input)], &[size, grid.origin]);
+    let offset = offset(arguments, size, input.unit, context)?;
+    let grid = Grid::new(input, arguments, size, [size, size], offset)?;
     let plan = LogicalPlanBuilder::from(input.plan.clone())
-        .project(input.and([start.alias(START)]))?
+        .project(input.and([grid.floor(input).alias(START)]))?
         .build()?;
-    input.finish(plan, grid.of_size(Expr::Column(Column::new_unqualified(START)), size))
+    input.finish(plan, grid.of_start(Expr::Column(Column::new_unqualified(START))))
 }

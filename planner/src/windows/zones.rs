@@ -1,15 +1,14 @@
-//! What the clocks of a zone allow windows to be: how its offsets from UTC differ, and whether its days begin once.
+//! Whether windows at local times of a zone are windows of UTC: whether its offsets differ by whole windows.
 
 use arrow::array::timezone::Tz;
 use arrow::datatypes::TimeUnit;
-use chrono::{DateTime, LocalResult, Offset, TimeZone};
+use chrono::{DateTime, Offset, TimeZone};
 
 use super::lengths::per_second;
 
 /// The years whose offsets count, from 1970 on: before it, most zones had local mean time for a while.
 const YEARS: i64 = 130;
-const DAY_SECONDS: i64 = 86_400;
-const WEEK_SECONDS: i64 = 7 * DAY_SECONDS;
+const WEEK_SECONDS: i64 = 7 * 86_400;
 
 /// What to add to local times of a zone's windows, so that windows of a length begin there in UTC; `None` where there
 /// is no such number, or no such zone.
@@ -25,21 +24,6 @@ pub(super) fn alignment(zone: &str, length: i64, unit: TimeUnit) -> Option<i64> 
         }
     }
     first.map(|offset| -offset)
-}
-
-/// Whether the local time so many seconds after midnight is never there twice.
-pub(super) fn has_days(zone: &str, seconds: i64) -> bool {
-    let Ok(zone) = zone.parse::<Tz>() else { return false };
-    let seconds = seconds.rem_euclid(DAY_SECONDS);
-    (0..YEARS * 365).all(|day| {
-        let local = DateTime::from_timestamp_secs(day * DAY_SECONDS + seconds);
-        local.is_some_and(|local| {
-            !matches!(
-                zone.offset_from_local_datetime(&local.naive_utc()),
-                LocalResult::Ambiguous(..)
-            )
-        })
-    })
 }
 
 #[cfg(test)]
@@ -59,14 +43,5 @@ mod tests {
         assert_eq!(alignment("Europe/Berlin", 1).map(|at| at % HOUR), Some(0));
         assert_eq!(alignment("Australia/Lord_Howe", 1), None);
         assert_eq!(alignment("No/Zone", 1), None);
-    }
-
-    #[test]
-    fn days_begin_once_where_clocks_are_not_turned_back_to_midnight() {
-        assert!(has_days("Europe/Berlin", 0));
-        assert!(!has_days("Europe/Berlin", 2 * HOUR));
-        assert!(has_days("Europe/Berlin", -2 * HOUR));
-        assert!(!has_days("America/Havana", 0));
-        assert!(!has_days("No/Zone", 0));
     }
 }

@@ -89,9 +89,9 @@ fn lengths_that_make_no_windows_are_refused() {
         "DETAIL: A row may be in 2000 windows at most.",
     );
     refused(
-        "TUMBLE(DATA, DESCRIPTOR(ts), INTERVAL '1' MONTH)",
-        "SIZE of months or years in TUMBLE is not supported",
-        "HINT: group by date_trunc('month', time)",
+        "SESSION(DATA, DESCRIPTOR(ts), INTERVAL '1' MONTH)",
+        "GAP of months or years in SESSION is not supported",
+        "HINT: write it in days",
     );
     for length in ["INTERVAL '0' DAYS", "- INTERVAL '1' DAY"] {
         refused(

@@ -19,6 +19,7 @@ use crate::shared::SharedRegistry;
 use crate::shared::runtime_filter::RuntimeFilters;
 use crate::sink::SinkConnector;
 use crate::source::{Source, SourceConnector, SourceSpec};
+use crate::windowing::{Windowing, WindowingRegistry};
 
 /// Settings of a job, sent with its graph.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,6 +92,8 @@ pub struct Services {
     pub sources: HashMap<String, Arc<dyn SourceConnector>>,
     /// Connectors that write, by name.
     pub sinks: HashMap<String, Arc<dyn SinkConnector>>,
+    /// Kinds of windows, by name.
+    pub windowings: WindowingRegistry,
 }
 
 /// A running job's shared part.
@@ -190,6 +193,11 @@ impl JobContext {
         let opened = self.opened.lock();
         let known = opened.values().filter_map(|s| s.progress());
         known.reduce(|a, b| (a.0 + b.0, a.1 + b.1))
+    }
+
+    /// The windows of a name.
+    pub(crate) fn windowing(&self, name: &str) -> Option<&Windowing> {
+        self.connectors.windowings.get(name)
     }
 
     /// The sink of a name.

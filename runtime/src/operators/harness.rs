@@ -19,6 +19,7 @@ use crate::expr::FunctionRegistry;
 use crate::graph::{JobGraph, VertexId};
 use crate::job::{JobContext, JobOptions, Services};
 use crate::memory::MemoryManager;
+use crate::windowing::WindowingRegistry;
 
 /// A job context for a test: unlimited memory, no connectors.
 pub fn context(batch_rows: usize) -> Arc<JobContext> {
@@ -27,12 +28,22 @@ pub fn context(batch_rows: usize) -> Arc<JobContext> {
 
 /// The same with a given budget.
 pub fn context_with_memory(batch_rows: usize, memory: Arc<MemoryManager>) -> Arc<JobContext> {
+    context_with(batch_rows, memory, Default::default())
+}
+
+/// The same with kinds of windows.
+pub fn context_with(
+    batch_rows: usize,
+    memory: Arc<MemoryManager>,
+    windowings: WindowingRegistry,
+) -> Arc<JobContext> {
     let services = Services {
         env: System::new(),
         memory,
         functions: FunctionRegistry::built_in(),
         sources: Default::default(),
         sinks: Default::default(),
+        windowings,
     };
     let options = JobOptions { batch_rows, ..JobOptions::default() };
     JobContext::new(1, &JobGraph::default(), options, services)

@@ -18,6 +18,7 @@ pub use contract::{
 pub use spec::OperatorSpec;
 
 pub mod assert_single_row;
+pub mod assigned_windows;
 pub mod changelog_window;
 pub mod filter;
 pub mod fold;

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Operator, assert_single_row, changelog_window, filter, fold, hash_aggregate, hash_join,
-    iteration, limit, merge, nested_loop_join, project, sink, sort, sort_aggregate,
+    Operator, assert_single_row, assigned_windows, changelog_window, filter, fold, hash_aggregate,
+    hash_join, iteration, limit, merge, nested_loop_join, project, sink, sort, sort_aggregate,
     sort_merge_join, source_scan, stream_join, top_n, union, unnest, values, window,
 };
 use crate::error::Result;
@@ -58,6 +58,8 @@ pub enum OperatorSpec {
     AssertSingleRow(assert_single_row::AssertSingleRowSpec),
     /// Adds columns that depend on other rows of the partition, to rows that may be withdrawn.
     ChangelogWindow(changelog_window::ChangelogWindowSpec),
+    /// Gives rows the windows that an assigner, a trigger and an evictor make.
+    AssignedWindows(assigned_windows::AssignedWindowsSpec),
     /// Joins two inputs that both go on.
     StreamJoin(stream_join::StreamJoinSpec),
     /// Gives the rows that are left of a changelog.
@@ -94,6 +96,7 @@ impl OperatorSpec {
             OperatorSpec::Fold(_) => "Fold",
             OperatorSpec::StreamJoin(_) => "StreamJoin",
             OperatorSpec::ChangelogWindow(_) => "ChangelogWindow",
+            OperatorSpec::AssignedWindows(_) => "AssignedWindows",
             OperatorSpec::Sink(_) => "Sink",
         }
     }
@@ -144,6 +147,9 @@ impl OperatorSpec {
             OperatorSpec::StreamJoin(spec) => Box::new(stream_join::StreamJoin::new(spec, job)?),
             OperatorSpec::ChangelogWindow(spec) => {
                 Box::new(changelog_window::ChangelogWindow::new(spec, job)?)
+            }
+            OperatorSpec::AssignedWindows(spec) => {
+                Box::new(assigned_windows::AssignedWindows::new(spec, job)?)
             }
             OperatorSpec::Sink(spec) => Box::new(sink::Sink::new(spec)),
         })

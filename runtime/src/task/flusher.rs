@@ -142,6 +142,7 @@ mod tests {
                 functions: FunctionRegistry::built_in(),
                 sources: Default::default(),
                 sinks: Default::default(),
+                windowings: Default::default(),
             };
             let options = JobOptions { buffer_timeout, continuous: true, ..JobOptions::default() };
             let job = JobContext::new(1, &JobGraph::default(), options, services);

@@ -132,6 +132,7 @@ pub fn measure(lines: &Arc<Lines>, variant: Variant, load: Load) -> Result<Measu
         functions: FunctionRegistry::built_in(),
         sources: Default::default(),
         sinks: Default::default(),
+        windowings: Default::default(),
     };
     services.sources.insert(CONNECTOR.to_string(), Arc::new(connector.clone()));
     services.sinks.insert(CONNECTOR.to_string(), Arc::new(connector));

@@ -1,5 +1,6 @@
 //! Results as changes: after each batch, the old rows of the groups it touched are deleted and the new ones inserted.
 //!
+//! Where changes are told from time to time, rows wait for that (see `waiting`).
 //! There is a table for each grouping set, kept for ever. Invariant: what was emitted so far adds up to the results of
 //! the rows so far. A group whose row stays the same says nothing; its deletion and insertion leave together, in this
 //! order, and a group occurs once a batch. Where there are no keys the only row exists from the start and never goes.
@@ -13,11 +14,14 @@ use arrow::compute::interleave;
 
 use super::shape::Shape;
 use super::table::AggregateTable;
+use super::waiting::Waiting;
+use super::{HashAggregate, State};
 use crate::aggregates::same_values;
 use crate::batch::{BATCH_BYTES_MAX, Batch};
-use crate::element::RowKind;
+use crate::element::{RowKind, StreamElement};
 use crate::error::{Error, Result};
 use crate::memory::Reservation;
+use crate::operators::{OperatorContext, Output, PortId, PortSet};
 use crate::rows::{RowId, take_array};
 
 /// Groups of a batch up to which they are put in order, and their results kept for the next batch.
@@ -29,6 +33,8 @@ pub(super) struct Changes {
     /// By grouping set; without sets one.
     tables: Vec<SetTable>,
     touched: Touched,
+    /// Rows that wait for a tick, where changes are told from time to time.
+    waiting: Option<Waiting>,
     ready: VecDeque<Batch>,
 }
 
@@ -87,7 +93,11 @@ impl Touched {
 
 impl Changes {
     /// No groups, and nothing emitted.
-    pub(super) fn new(shape: &Arc<Shape>, reservation: &Reservation) -> Result<Self> {
+    pub(super) fn new(
+        shape: &Arc<Shape>,
+        waiting: Option<Waiting>,
+        reservation: &Reservation,
+    ) -> Result<Self> {
         let sets = shape.sets().map_or(1, |sets| sets.sets.len());
         let mut only: Vec<Option<Vec<ArrayRef>>> = vec![None; sets];
         if shape.keys() == 0 {
@@ -104,6 +114,7 @@ impl Changes {
             shape: Arc::clone(shape),
             tables: tables.collect::<Result<_>>()?,
             touched: Touched::default(),
+            waiting,
             ready: VecDeque::new(),
         })
     }
@@ -123,14 +134,33 @@ impl Changes {
         Ok(())
     }
 
-    /// Takes a compact batch in: one column for each key, the aggregates' arguments, and which rows are withdrawn.
-    /// What changes is ready then.
-    pub(super) fn take(
-        &mut self,
-        batch: &Batch,
-        deletes: Option<&BooleanArray>,
-        batch_rows: usize,
-    ) -> Result<()> {
+    /// Takes a compact batch in. What changes is ready then, unless it waits.
+    pub(super) fn take(&mut self, batch: Batch, cx: &OperatorContext<'_>) -> Result<()> {
+        match &mut self.waiting {
+            None => self.apply(&batch, cx.job.options.batch_rows),
+            Some(waiting) => match waiting.take(batch, cx) {
+                true => self.tell_waiting(cx.job.options.batch_rows),
+                false => Ok(()),
+            },
+        }
+    }
+
+    /// Tells the changes of the rows that waited if it is time; else the task is woken then.
+    pub(super) fn tick(&mut self, cx: &OperatorContext<'_>) -> Result<()> {
+        match self.waiting.as_ref().is_some_and(|waiting| waiting.is_due(cx)) {
+            true => self.tell_waiting(cx.job.options.batch_rows),
+            false => Ok(()),
+        }
+    }
+
+    /// Takes the rows in that waited.
+    pub(super) fn tell_waiting(&mut self, batch_rows: usize) -> Result<()> {
+        let waited = self.waiting.as_mut().map_or(Ok(None), Waiting::release)?;
+        waited.map_or(Ok(()), |rows| self.apply(&rows, batch_rows))
+    }
+
+    fn apply(&mut self, batch: &Batch, batch_rows: usize) -> Result<()> {
+        let deletes = deletes_of(batch)?;
         let rows = batch.num_rows();
         let arguments = self.shape.arguments(batch)?;
         let keys = self.shape.keys_of(batch)?;
@@ -138,7 +168,7 @@ impl Changes {
             let keys = self.shape.keys_in(set, &keys, rows)?;
             let table = &mut self.tables[set];
             if let Some(mut changed) =
-                table.change(&keys, &arguments, rows, deletes, &mut self.touched)?
+                table.change(&keys, &arguments, rows, deletes.as_ref(), &mut self.touched)?
             {
                 changed.ingest_time_us = batch.ingest_time_us;
                 cut(changed, batch_rows, &mut self.ready);
@@ -154,6 +184,9 @@ impl Changes {
 
     /// Appends the tables to a snapshot; nothing is ready.
     pub(super) fn write_to(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        if let Some(waiting) = &self.waiting {
+            waiting.write_to(out)?;
+        }
         for set in &mut self.tables {
             out.push(u8::from(set.emitted));
             set.table.write_to(out)?;
@@ -163,6 +196,9 @@ impl Changes {
 
     /// Takes over what [`Self::write_to`] wrote.
     pub(super) fn read_from(&mut self, bytes: &mut &[u8]) -> Result<()> {
+        if let Some(waiting) = &mut self.waiting {
+            waiting.read_from(bytes)?;
+        }
         for set in &mut self.tables {
             set.emitted = take_array::<1>(bytes)?[0] != 0;
             set.table.read_from(bytes)?;
@@ -225,6 +261,28 @@ impl SetTable {
             _ => Default::default(),
         };
         Ok(batch)
+    }
+}
+
+impl HashAggregate {
+    /// The step of an aggregate that tells changes.
+    pub(super) fn step_changes(&mut self, cx: &OperatorContext<'_>) -> Result<Output> {
+        let flush = std::mem::take(&mut self.flush);
+        let Some(changes) = &mut self.changes else {
+            return Err(Error::Internal("an aggregate was not opened".into()));
+        };
+        changes.begin(cx.subtask)?;
+        match self.state {
+            State::Taking | State::Emitting { .. } if !flush => changes.tick(cx)?,
+            State::Taking | State::Emitting { .. } | State::Ended | State::Done => {
+                changes.tell_waiting(cx.job.options.batch_rows)?
+            }
+        }
+        Ok(match (changes.next_ready(), self.state) {
+            (Some(batch), _) => Output::Element(PortId(0), StreamElement::Batch(batch)),
+            (None, State::Ended | State::Done) => Output::Finished,
+            (None, State::Taking | State::Emitting { .. }) => Output::NeedInput(PortSet::Any),
+        })
     }
 }
 

@@ -18,18 +18,15 @@ use super::changes::{SetTable, Touched, cut, deletes_of};
 use super::panes::{ClosingBound, ClosingSpec, as_i64, whole_parts};
 use super::shape::Shape;
 use super::table::result_rows;
+use super::waiting::Waiting;
 use super::{HashAggregate, State};
 use crate::batch::Batch;
-use crate::element::{RowKind, StreamElement, Watermark};
+use crate::element::{StreamElement, Watermark};
 use crate::error::{Error, Result};
 use crate::job::JobContext;
 use crate::memory::Reservation;
-use crate::operators::contract::restore_batches;
-use crate::operators::{OperatorContext, OperatorMetrics, Output, PortId, PortSet, StateSnapshot};
-use crate::rows::{take_array, take_bytes};
-
-/// Rows that wait for a tick at most; with more the changes are told before.
-const WAITING_ROWS_MAX: usize = 1 << 18;
+use crate::operators::{OperatorContext, OperatorMetrics, Output, PortId, PortSet};
+use crate::rows::take_array;
 
 /// When the results of groups are told that a watermark closes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -59,7 +56,6 @@ pub enum Early {
 /// See the module.
 pub(super) struct Firing {
     shape: Arc<Shape>,
-    types: Vec<DataType>,
     key: usize,
     bound: ClosingBound,
     early: Early,
@@ -67,10 +63,8 @@ pub(super) struct Firing {
     panes: BTreeMap<Option<i64>, FiringPane>,
     fired_below: i64,
     forgotten_below: i64,
-    /// Rows that wait for a tick.
-    waiting: Vec<Batch>,
-    waiting_rows: usize,
-    tick_ns: Option<u64>,
+    /// Rows that wait for a tick, where results are told from time to time.
+    waiting: Option<Waiting>,
     /// Panes that fire, each with the next group to be told.
     firing: VecDeque<(Option<i64>, usize)>,
     ready: VecDeque<Batch>,
@@ -92,7 +86,6 @@ impl Firing {
     ) -> Result<Self> {
         Ok(Firing {
             shape: Arc::clone(shape),
-            types: types.to_vec(),
             key: spec.closing.key,
             bound: ClosingBound::new(&spec.closing, job)?,
             early: spec.early,
@@ -100,9 +93,10 @@ impl Firing {
             panes: BTreeMap::new(),
             fired_below: i64::MIN,
             forgotten_below: i64::MIN,
-            waiting: Vec::new(),
-            waiting_rows: 0,
-            tick_ns: None,
+            waiting: match spec.early {
+                Early::Periodic { every_us } => Some(Waiting::new(types, every_us)),
+                Early::Never | Early::Update => None,
+            },
             firing: VecDeque::new(),
             ready: VecDeque::new(),
             touched: Touched::default(),
@@ -116,12 +110,8 @@ impl Firing {
         reservation: &Reservation,
         cx: &OperatorContext<'_>,
     ) -> Result<usize> {
-        if let Early::Periodic { every_us } = self.early {
-            self.waiting_rows += batch.num_rows();
-            self.waiting.push(batch);
-            let now_ns = cx.job.env.monotonic_ns();
-            self.tick_ns.get_or_insert(now_ns.saturating_add(every_us.saturating_mul(1_000)));
-            return match self.waiting_rows > WAITING_ROWS_MAX {
+        if let Some(waiting) = &mut self.waiting {
+            return match waiting.take(batch, cx) {
                 true => self.tell_waiting(reservation, cx.job.options.batch_rows),
                 false => Ok(0),
             };
@@ -135,12 +125,10 @@ impl Firing {
         reservation: &Reservation,
         cx: &OperatorContext<'_>,
     ) -> Result<usize> {
-        let Some(tick_ns) = self.tick_ns else { return Ok(0) };
-        if cx.job.env.monotonic_ns() >= tick_ns {
-            return self.tell_waiting(reservation, cx.job.options.batch_rows);
+        match self.waiting.as_ref().is_some_and(|waiting| waiting.is_due(cx)) {
+            true => self.tell_waiting(reservation, cx.job.options.batch_rows),
+            false => Ok(0),
         }
-        cx.job.env.wake_at(tick_ns, cx.waker.clone());
-        Ok(0)
     }
 
     /// Takes the rows in that waited. Gives the number of those that are late.
@@ -149,14 +137,8 @@ impl Firing {
         reservation: &Reservation,
         batch_rows: usize,
     ) -> Result<usize> {
-        self.tick_ns = None;
-        self.waiting_rows = 0;
-        let waiting = std::mem::take(&mut self.waiting);
-        if waiting.is_empty() {
-            return Ok(0);
-        }
-        let together = crate::batch::concat(&waiting)?;
-        self.apply(&together, reservation, batch_rows)
+        let waited = self.waiting.as_mut().map_or(Ok(None), Waiting::release)?;
+        waited.map_or(Ok(0), |rows| self.apply(&rows, reservation, batch_rows))
     }
 
     fn apply(
@@ -282,11 +264,9 @@ impl Firing {
     pub(super) fn write_to(&mut self, out: &mut Vec<u8>) -> Result<()> {
         out.extend(self.fired_below.to_le_bytes());
         out.extend(self.forgotten_below.to_le_bytes());
-        let waiting: Vec<Batch> = self.waiting.iter().map(with_kinds_as_column).collect();
-        let types = [self.types.as_slice(), &[DataType::Boolean]].concat();
-        let waiting = StateSnapshot::of_batches(&waiting, &types)?.bytes;
-        out.extend((waiting.len() as u64).to_le_bytes());
-        out.extend(waiting);
+        if let Some(waiting) = &self.waiting {
+            waiting.write_to(out)?;
+        }
         out.extend((self.panes.len() as u64).to_le_bytes());
         for (key, pane) in &mut self.panes {
             out.push(u8::from(key.is_some()));
@@ -301,12 +281,9 @@ impl Firing {
     pub(super) fn read_from(&mut self, reservation: &Reservation, bytes: &mut &[u8]) -> Result<()> {
         self.fired_below = i64::from_le_bytes(take_array(bytes)?);
         self.forgotten_below = i64::from_le_bytes(take_array(bytes)?);
-        let length = u64::from_le_bytes(take_array(bytes)?) as usize;
-        let waiting = StateSnapshot { bytes: take_bytes(bytes, length)?.to_vec() };
-        self.waiting = restore_batches(&waiting)?.into_iter().map(with_column_as_kinds).collect();
-        self.waiting_rows = self.waiting.iter().map(Batch::num_rows).sum();
-        // What waited is told at the first step.
-        self.tick_ns = (!self.waiting.is_empty()).then_some(0);
+        if let Some(waiting) = &mut self.waiting {
+            waiting.read_from(bytes)?;
+        }
         let panes = u64::from_le_bytes(take_array(bytes)?);
         for _ in 0..panes {
             let known = take_array::<1>(bytes)?[0] != 0;
@@ -366,28 +343,4 @@ impl FiringPane {
         }
         Ok(None)
     }
-}
-
-/// A batch with one more column that tells which rows are withdrawn.
-fn with_kinds_as_column(batch: &Batch) -> Batch {
-    let rows = batch.num_rows();
-    let withdrawn: BooleanArray = match batch.kinds() {
-        Some(kinds) => kinds.iter().map(|kind| Some(*kind == RowKind::Delete)).collect(),
-        None => BooleanArray::from(vec![false; rows]),
-    };
-    let mut columns = batch.columns().to_vec();
-    columns.push(Arc::new(withdrawn));
-    Batch::new(columns, rows)
-}
-
-/// What [`with_kinds_as_column`] was made of.
-fn with_column_as_kinds(batch: Batch) -> Batch {
-    let rows = batch.num_rows();
-    let Some((withdrawn, columns)) = batch.columns().split_last() else { return batch };
-    let withdrawn = withdrawn.as_boolean();
-    let kind = |row| match withdrawn.value(row) {
-        true => RowKind::Delete,
-        false => RowKind::Insert,
-    };
-    Batch::new(columns.to_vec(), rows).with_kinds((0..rows).map(kind).collect())
 }

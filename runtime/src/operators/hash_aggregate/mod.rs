@@ -34,6 +34,7 @@ mod table;
 mod tests;
 #[cfg(test)]
 mod type_tests;
+mod waiting;
 
 use std::sync::Arc;
 
@@ -45,7 +46,8 @@ pub use self::late_keys::LateKeysSpec;
 use self::levels::Levels;
 use self::outgoing::PARTITIONS;
 pub use self::panes::ClosingSpec;
-use self::panes::{ClosingBound, ClosingKey, Pane, Panes};
+pub(super) use self::panes::{ClosingBound, as_i64};
+use self::panes::{ClosingKey, Pane, Panes};
 use self::partial::Partial;
 use self::partial_panes::PartialPanes;
 pub(super) use self::shape::Shape;
@@ -53,6 +55,7 @@ use self::slices::Slices;
 pub use self::slices::SlicesSpec;
 pub use self::spec::{AggregatePhase, Emission, GroupingSetsSpec, HashAggregateSpec};
 use self::table::{AggregateTable, result_rows};
+use self::waiting::Waiting;
 use super::prelude::*;
 use super::sort_key_spec::inserts_only;
 pub use crate::aggregates::AggregateSpec;
@@ -85,6 +88,8 @@ pub struct HashAggregate {
     firing: Option<Firing>,
     /// Instead of the tables, where changes leave.
     changes: Option<Changes>,
+    /// Rows that wait for changes to be told, until it is opened.
+    waiting: Option<Waiting>,
     emits_changes: bool,
     input: Option<StreamElement>,
     state: State,
@@ -114,7 +119,11 @@ impl HashAggregate {
     /// # Errors
     /// `Unsupported` for functions and types that are not, and for rows that are withdrawn or changes in two phases.
     pub fn new(spec: &HashAggregateSpec, job: &JobContext) -> Result<Self> {
-        let emits_changes = matches!(spec.emission, Emission::Changes);
+        let every_us = match spec.emission {
+            Emission::PeriodicChanges { every_us } => Some(every_us),
+            Emission::AtEnd | Emission::Closed(_) | Emission::Changes | Emission::Fired(_) => None,
+        };
+        let emits_changes = every_us.is_some() || matches!(spec.emission, Emission::Changes);
         let fires = matches!(spec.emission, Emission::Fired(_));
         if spec.phase != AggregatePhase::Single && (spec.withdrawn || emits_changes || fires) {
             return Err(Error::Unsupported("a changelog through a GROUP BY in two phases".into()));
@@ -133,7 +142,10 @@ impl HashAggregate {
         let shape = Shape::new(tables.as_ref().unwrap_or(spec), job)?;
         let firing = match &spec.emission {
             Emission::Fired(fired) => Some(Firing::new(fired, &spec.input, &shape, job)?),
-            Emission::AtEnd | Emission::Closed(_) | Emission::Changes => None,
+            Emission::AtEnd
+            | Emission::Closed(_)
+            | Emission::Changes
+            | Emission::PeriodicChanges { .. } => None,
         };
         Ok(HashAggregate {
             phase: spec.phase,
@@ -150,6 +162,7 @@ impl HashAggregate {
             partial_key,
             partial_panes: None,
             changes: None,
+            waiting: every_us.map(|every_us| Waiting::new(&spec.input, every_us)),
             emits_changes,
             input: None,
             state: State::Taking,
@@ -226,10 +239,10 @@ impl HashAggregate {
             OperatorMetrics::add(&cx.metrics.late_rows, late as u64);
             return Ok(());
         }
-        let deletes = deletes_of(&batch)?;
         if let Some(changes) = &mut self.changes {
-            return changes.take(&batch, deletes.as_ref(), cx.job.options.batch_rows);
+            return changes.take(batch, cx);
         }
+        let deletes = deletes_of(&batch)?;
         let arguments = self.shape.arguments(&batch)?;
         let keys = self.shape.keys_of(&batch)?;
         if let Some(panes) = &mut self.panes {
@@ -371,7 +384,8 @@ impl Operator for HashAggregate {
                 self.partial = Some(Partial::new(&self.shape, late, &reservation)?)
             }
             AggregatePhase::Single if self.emits_changes => {
-                self.changes = Some(Changes::new(&self.shape, &reservation)?);
+                let waiting = self.waiting.take();
+                self.changes = Some(Changes::new(&self.shape, waiting, &reservation)?);
             }
             AggregatePhase::Single => {
                 self.levels = Levels::new(&self.shape, &reservation)?;
@@ -399,19 +413,15 @@ impl Operator for HashAggregate {
     }
 
     fn step(&mut self, cx: &mut OperatorContext<'_>) -> Result<Output> {
-        if self.firing.is_none() && std::mem::take(&mut self.flush) {
+        let tells = self.firing.is_some() || self.changes.is_some();
+        if !tells && std::mem::take(&mut self.flush) {
             self.flush_partial()?;
         }
         if let Some(element) = self.input.take() {
             self.take(element, cx)?;
         }
-        if let Some(changes) = &mut self.changes {
-            changes.begin(cx.subtask)?;
-            return Ok(match (changes.next_ready(), self.state) {
-                (Some(batch), _) => Output::Element(PortId(0), StreamElement::Batch(batch)),
-                (None, State::Ended | State::Done) => Output::Finished,
-                (None, State::Taking | State::Emitting { .. }) => Output::NeedInput(PortSet::Any),
-            });
+        if self.changes.is_some() {
+            return self.step_changes(cx);
         }
         if self.firing.is_some() {
             return self.step_firing(cx);
@@ -475,7 +485,7 @@ impl Operator for HashAggregate {
 
     fn on_barrier(&mut self, _id: CheckpointId, _cx: &mut OperatorContext<'_>) -> Result<()> {
         let gathers = self.partial.is_some() || self.partial_panes.is_some();
-        self.flush = gathers || self.firing.is_some();
+        self.flush = gathers || self.firing.is_some() || self.changes.is_some();
         Ok(())
     }
 

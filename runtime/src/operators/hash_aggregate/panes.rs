@@ -45,7 +45,7 @@ pub struct ClosingSpec {
 }
 
 /// What no later value of a key is below, at watermarks.
-pub(super) struct ClosingBound {
+pub(in crate::operators) struct ClosingBound {
     bound: CompiledExpr,
     watermark_type: DataType,
 }
@@ -248,7 +248,7 @@ impl Panes {
 
 impl ClosingBound {
     /// Compiles the expression.
-    pub(super) fn new(spec: &ClosingSpec, job: &JobContext) -> Result<Self> {
+    pub(in crate::operators) fn new(spec: &ClosingSpec, job: &JobContext) -> Result<Self> {
         let schema = positional_schema(std::slice::from_ref(&spec.watermark_type));
         Ok(ClosingBound {
             bound: compile(&spec.bound, &schema, &job.functions)?,
@@ -257,7 +257,7 @@ impl ClosingBound {
     }
 
     /// The bound at a watermark.
-    pub(super) fn at(&self, at: i64) -> Result<i64> {
+    pub(in crate::operators) fn at(&self, at: i64) -> Result<i64> {
         let micros = DataType::Timestamp(TimeUnit::Microsecond, None);
         let at = cast(&Int64Array::from(vec![at]), &micros)?;
         let plain = match &self.watermark_type {
@@ -352,7 +352,7 @@ fn parts_of(closing: &Int64Array, runs_sliced: usize) -> Vec<Part> {
 }
 
 /// Values of an ordered type as numbers in the same order.
-pub(super) fn as_i64(array: &ArrayRef) -> Result<Int64Array> {
+pub(in crate::operators) fn as_i64(array: &ArrayRef) -> Result<Int64Array> {
     let array = match array.data_type() {
         // Days have 32 bits, and no cast to 64.
         DataType::Date32 => &cast(array, &DataType::Int32)?,

@@ -53,7 +53,9 @@ impl Shape {
         let reservation = job.memory.reserve("Aggregate");
         let use_of = match (spec.withdrawn, &spec.emission) {
             (true, _) => StateUse::Withdrawn,
-            (false, Emission::Changes | Emission::Fired(_)) => StateUse::Running,
+            (false, Emission::Changes | Emission::PeriodicChanges { .. } | Emission::Fired(_)) => {
+                StateUse::Running
+            }
             (false, Emission::AtEnd | Emission::Closed(_)) => StateUse::Once,
         };
         let states = AggregateStates::new(&spec.aggregates, &arguments, use_of, &reservation)?;

@@ -65,6 +65,11 @@ pub enum Emission {
     Closed(ClosingSpec),
     /// After each batch, as a change of what left before: the old result is deleted, the new one inserted.
     Changes,
+    /// As the changes of each stretch of time.
+    PeriodicChanges {
+        /// Its length in microseconds.
+        every_us: u64,
+    },
     /// As changes until a key is behind the watermark, or after that.
     Fired(FiringSpec),
 }
@@ -73,7 +78,10 @@ impl Emission {
     pub(super) fn closing(&self) -> Option<&ClosingSpec> {
         match self {
             Emission::Closed(closing) => Some(closing),
-            Emission::AtEnd | Emission::Changes | Emission::Fired(_) => None,
+            Emission::AtEnd
+            | Emission::Changes
+            | Emission::PeriodicChanges { .. }
+            | Emission::Fired(_) => None,
         }
     }
 }
