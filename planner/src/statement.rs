@@ -57,6 +57,20 @@ pub struct Emit {
     pub when: EmitWhen,
     /// How long groups are kept after they have closed, for rows that come late; microseconds.
     pub allow_lateness_us: i64,
+    /// Which rows of a group are aggregated; all if it does not say.
+    pub keep: Option<Keep>,
+}
+
+/// The rows of a group that are aggregated: the last ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// So many.
+    Rows(u64),
+    /// Those less than so long before the last.
+    Interval {
+        /// How long, in microseconds.
+        micros: i64,
+    },
 }
 
 /// When results of groups leave that a watermark closes.

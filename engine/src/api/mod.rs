@@ -24,10 +24,20 @@
 
 mod grouped;
 mod relation;
+mod windowed;
 
 pub use datafusion_expr::{Expr, JoinType, SortExpr, col, lit};
 pub use grouped::GroupedRelation;
 pub use relation::Relation;
+
+/// Assigners, triggers and evictors, and the traits for one's own.
+pub mod windows {
+    pub use thalweg_runtime::windowing::{
+        After, CountTrigger, DeltaTrigger, EachValue, EventTimeTrigger, Evictor, Firing,
+        GlobalWindows, KeepLastInterval, KeepLastRows, NewRows, PunctuationTrigger, SlidingWindows,
+        TimeWindow, Trigger, WindowAssigner, Windowing,
+    };
+}
 
 /// Aggregate functions as expressions.
 pub mod aggregates {

@@ -168,6 +168,11 @@ impl Relation {
         self.session.with_catalog(|catalog| planner.rewrite(plan, catalog).map_err(planner_failure))
     }
 
+    /// The session that it runs in.
+    pub(super) fn session(&self) -> &Session {
+        &self.session
+    }
+
     /// The next step, unless one before it failed.
     pub(super) fn then(
         self,

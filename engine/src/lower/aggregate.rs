@@ -257,10 +257,16 @@ impl Lowering<'_> {
         group_by: &[(ColumnId, datafusion_expr::Expr)],
     ) -> Result<ClosingSpec> {
         let key = group_by.iter().position(|(id, _)| *id == closing.key);
+        let key = key.ok_or_else(|| Error::Internal("a closing key that is no key".into()))?;
+        Ok(ClosingSpec { key, ..self.closing_bound(closing)? })
+    }
+
+    /// What no later value of a key is below, over the watermark alone.
+    pub(super) fn closing_bound(&self, closing: &Closing) -> Result<ClosingSpec> {
         let watermark = [closing.watermark];
         let mut scope = self.scope(&watermark)?;
         Ok(ClosingSpec {
-            key: key.ok_or_else(|| Error::Internal("a closing key that is no key".into()))?,
+            key: 0,
             bound: scope.lower(&closing.bound)?,
             watermark_type: self.columns.get(closing.watermark).data_type.clone(),
             slices: closing.slices.map(|slices| SlicesSpec {

@@ -10,6 +10,7 @@ mod fragment;
 mod join;
 mod meeting;
 mod recursive;
+mod row_windows;
 mod scan;
 mod set;
 mod sort;
@@ -108,6 +109,7 @@ impl<'a> Lowering<'a> {
             PhysicalOp::SortMergeJoin { .. } => self.sort_merge_join(node),
             PhysicalOp::NestedLoopJoin { .. } => self.nested_loop_join(node),
             PhysicalOp::StreamJoin { .. } => self.stream_join(node),
+            PhysicalOp::RowWindows(windows) => self.row_windows(node, windows),
             PhysicalOp::Fold => self.fold(node),
             PhysicalOp::ChangelogWindow { partition_by, order_by, functions, keep } => {
                 self.changelog_window(node, partition_by, order_by, functions, *keep)

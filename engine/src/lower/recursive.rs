@@ -33,9 +33,9 @@ fn fault(node: &PhysicalNode, work_table: u32) -> Option<&'static str> {
         PhysicalOp::Sort { .. } | PhysicalOp::TopN { .. } | PhysicalOp::Limit { .. } => {
             Some("ORDER BY or LIMIT over the query itself")
         }
-        PhysicalOp::Window { .. } | PhysicalOp::ChangelogWindow { .. } => {
-            Some("a window function over the query itself")
-        }
+        PhysicalOp::Window { .. }
+        | PhysicalOp::ChangelogWindow { .. }
+        | PhysicalOp::RowWindows(_) => Some("a window function over the query itself"),
         PhysicalOp::StreamJoin { .. } => Some(TWICE),
         PhysicalOp::AssertSingleRow => Some("a scalar subquery over the query itself"),
         PhysicalOp::RecursiveCte { .. } => Some("a recursive query over the query itself"),

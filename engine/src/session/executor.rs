@@ -33,6 +33,11 @@ use crate::error::{Error, Result};
 use crate::lower::{LowerOptions, lower};
 use crate::settings::Settings;
 
+/// The name by which jobs know a kind of windows with a number.
+pub(crate) fn windowing_name(number: u64) -> String {
+    format!("windows {number}")
+}
+
 /// The session's share of the runtime.
 pub(crate) struct Executor {
     env: Arc<dyn Environment>,
@@ -77,17 +82,16 @@ impl Executor {
         }
     }
 
-    /// Offers a kind of windows to jobs that start from now on.
-    pub(crate) fn add_windowing(&self, name: &str, windowing: Windowing) {
-        self.windowings.lock().insert(name.to_string(), windowing);
+    /// Offers a kind of windows to jobs that start from now on. Gives its number.
+    pub(crate) fn add_windowing(&self, windowing: Windowing) -> u64 {
+        let mut windowings = self.windowings.lock();
+        let number = windowings.len() as u64;
+        windowings.insert(windowing_name(number), windowing);
+        drop(windowings);
         if let Some(manager) = self.manager.lock().as_ref() {
             manager.tasks.set_services(self.services());
         }
-    }
-
-    /// Whether there is a kind of windows of a name.
-    pub(crate) fn has_windowing(&self, name: &str) -> bool {
-        self.windowings.lock().contains_key(name)
+        number
     }
 
     /// Starts a query whose rows come to the caller.

@@ -8,7 +8,7 @@ mod cancellation;
 mod changelog;
 mod channel;
 mod commits;
-mod executor;
+pub(crate) mod executor;
 mod explain;
 mod frame;
 mod inserts;
@@ -33,6 +33,7 @@ use arrow::array::RecordBatch;
 use datafusion_expr::{AggregateUDF, ScalarUDF};
 use parking_lot::Mutex;
 use thalweg_planner::{ParsedStatement, Planner, PlannerError, PlannerOptions, TableName, suggest};
+use thalweg_runtime::windowing::Windowing;
 
 use crate::catalog::{Entry, OnConflict, Table, TableCatalog};
 use crate::connectors::{ExternalTable, FileOptions, FileTable, MemoryTable, RowSource};
@@ -178,6 +179,11 @@ impl Session {
         self.change_planner(|planner| {
             planner.functions_mut().register_aggregate(Arc::new(function))
         });
+    }
+
+    /// Offers windows of one's own to queries that are planned from now on. Gives the number that plans name them by.
+    pub(crate) fn add_windowing(&self, windowing: Windowing) -> u64 {
+        self.inner.executor.add_windowing(windowing)
     }
 
     /// Changes a setting, as `SET key = value` does.

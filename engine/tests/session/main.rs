@@ -13,7 +13,11 @@ mod corpora;
 #[cfg(test)]
 mod nexmark;
 #[cfg(test)]
+mod own_windows;
+#[cfg(test)]
 mod promises;
+#[cfg(test)]
+mod row_windows;
 #[cfg(test)]
 mod single_file;
 #[cfg(test)]

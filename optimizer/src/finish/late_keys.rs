@@ -133,6 +133,7 @@ impl Walk<'_> {
             | PhysicalOp::AssertSingleRow
             | PhysicalOp::StreamJoin { .. }
             | PhysicalOp::ChangelogWindow { .. }
+            | PhysicalOp::RowWindows(_)
             | PhysicalOp::Fold
             | PhysicalOp::RecursiveCte { .. }
             | PhysicalOp::WorkTableScan { .. } => None,

@@ -202,6 +202,7 @@ fn passed_down(node: &PhysicalNode, input: usize, arriving: &[Travelling]) -> Ve
         | PhysicalOp::AssertSingleRow
         | PhysicalOp::StreamJoin { .. }
         | PhysicalOp::ChangelogWindow { .. }
+        | PhysicalOp::RowWindows(_)
         | PhysicalOp::Fold
         | PhysicalOp::RecursiveCte { .. }
         | PhysicalOp::Scan { .. }

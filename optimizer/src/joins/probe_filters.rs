@@ -59,6 +59,10 @@ fn scanned(rel: &Rel) -> BTreeSet<ColumnId> {
             let below = input(0);
             partition_by.iter().copied().filter(|key| below.contains(key)).collect()
         }
+        RelOp::RowWindows(spec) => {
+            let below = input(0);
+            spec.keys.iter().copied().filter(|key| below.contains(key)).collect()
+        }
         RelOp::Join(spec) => match spec.join_type {
             JoinType::Inner => input(0).union(&input(1)).copied().collect(),
             JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => {

@@ -79,6 +79,7 @@ fn passes_columns(op: &PhysicalOp) -> bool {
         | PhysicalOp::Window { .. }
         | PhysicalOp::StreamJoin { .. }
         | PhysicalOp::ChangelogWindow { .. }
+        | PhysicalOp::RowWindows(_)
         | PhysicalOp::Fold
         | PhysicalOp::AssertSingleRow => true,
         PhysicalOp::Scan { .. }
@@ -127,6 +128,7 @@ fn own_columns(node: &PhysicalNode) -> BTreeSet<ColumnId> {
             functions.iter().map(|call| call.output).collect()
         }
         PhysicalOp::Unnest { columns, .. } => columns.iter().map(|column| column.output).collect(),
+        PhysicalOp::RowWindows(spec) => spec.outputs.clone(),
         PhysicalOp::Filter { .. }
         | PhysicalOp::Sort { .. }
         | PhysicalOp::TopN { .. }
@@ -178,6 +180,7 @@ fn read_columns(op: &PhysicalOp) -> BTreeSet<ColumnId> {
             order_by.iter().for_each(|key| expr(&key.expr()));
             functions.iter().flat_map(|c| c.args.iter().chain(&c.filter)).for_each(&mut expr);
         }
+        PhysicalOp::RowWindows(spec) => spec.read().for_each(|id| expr(&id.expr())),
         PhysicalOp::Union { columns } => {
             columns.iter().flatten().for_each(|id| expr(&id.expr()));
         }

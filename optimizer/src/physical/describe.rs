@@ -176,6 +176,24 @@ impl<'a> Names<'a> {
                 let keep = keep.map(|keep| format!(" first {keep}")).unwrap_or_default();
                 self.window(partition_by, order_by, functions) + &keep
             }
+            PhysicalOp::RowWindows(spec) => {
+                let of = match spec.keys.is_empty() {
+                    true => String::new(),
+                    false => format!(" of {}", self.list(&spec.keys)),
+                };
+                let order = match (spec.kind.keeps(), spec.by_arrival) {
+                    (false, true) => " as they come".to_owned(),
+                    (true, _) | (false, false) => format!(" by {}", self.column(spec.time)),
+                };
+                let leaves = match &spec.closing {
+                    Some(closing) => format!(
+                        ", rows leave when the watermark passes {}",
+                        self.column(closing.key)
+                    ),
+                    None => String::new(),
+                };
+                format!("{}{of}{order}{leaves}", spec.kind.name())
+            }
             PhysicalOp::Fold => String::new(),
             PhysicalOp::Union { columns } => format!("{} inputs", columns.len()),
             PhysicalOp::Unnest { columns, .. } => {

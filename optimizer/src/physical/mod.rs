@@ -11,6 +11,7 @@ pub mod explain;
 pub mod explain_json;
 pub mod operators;
 pub mod plan;
+mod row_windows;
 mod state;
 
 pub use columns::{ColumnId, ColumnInfo, ColumnTable};
@@ -25,3 +26,4 @@ pub use plan::{
     Channel, Estimates, ExchangeMode, Parallelism, PhysicalNode, PhysicalPlan, Provenance,
     SharedNode, ShipStrategy,
 };
+pub use row_windows::RowWindowsSpec;

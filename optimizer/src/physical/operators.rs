@@ -13,6 +13,7 @@ use datafusion_expr::expr::{NullTreatment, Sort as SortExpr};
 use datafusion_expr::{AggregateUDF, Expr, TableSource, WindowFrame, WindowFunctionDefinition};
 
 use crate::physical::columns::ColumnId;
+use crate::physical::row_windows::RowWindowsSpec;
 use crate::properties::SortKey;
 use crate::streaming::{Emission, Expiry};
 
@@ -231,6 +232,8 @@ pub enum PhysicalOp {
         /// Only so many rows of a partition matter, in its order.
         keep: Option<usize>,
     },
+    /// Gives rows windows that rows make, or keeps the last rows of groups.
+    RowWindows(RowWindowsSpec),
     /// The rows that are left of a changelog at its end.
     Fold,
     /// All rows of all inputs; `columns[i]` are the columns of input `i` in the order of `output`.
@@ -416,6 +419,7 @@ impl PhysicalOp {
             Self::Sort { .. } | Self::TopN { .. } => "Sort",
             Self::Limit { .. } => "Limit",
             Self::Window { .. } | Self::ChangelogWindow { .. } => "Window",
+            Self::RowWindows(_) => "Window",
             Self::Fold => "Fold",
             Self::Union { .. } => "Union",
             Self::Unnest { .. } => "Unnest",
@@ -444,6 +448,7 @@ impl PhysicalOp {
             Self::Window { .. } => "Window",
             Self::ChangelogWindow { .. } => "ChangelogWindow",
             Self::StreamJoin { .. } => "StreamJoin",
+            Self::RowWindows(_) => "RowWindows",
             Self::Fold => "Fold",
             Self::Union { .. } => "Union",
             Self::Unnest { .. } => "Unnest",

@@ -1,5 +1,7 @@
 //! What a plan that runs as a stream keeps, operator by operator, and what bounds it.
 
+use thalweg_planner::RowWindowKind;
+
 use crate::physical::describe::Names;
 use crate::physical::{AggregatePhase, PhysicalNode, PhysicalOp};
 use crate::streaming::Emission;
@@ -46,6 +48,29 @@ impl Names<'_> {
                     }
                 })
             }
+            PhysicalOp::RowWindows(spec) => Some(match (&spec.closing, spec.kind.keeps()) {
+                (None, _) if !spec.by_arrival => AT_END.to_owned(),
+                (Some(closing), true) => {
+                    format!("state bounded by the watermark on {}", self.column(closing.key))
+                }
+                (None | Some(_), _) => match spec.kind {
+                    RowWindowKind::Count { size, .. } if spec.keys.is_empty() => format!(
+                        "state bounded by {size} rows, and those that the watermark on {} is not past",
+                        self.column(spec.time)
+                    ),
+                    RowWindowKind::Count { size, .. } => {
+                        format!("state UNBOUNDED because {size} rows of every key are kept")
+                    }
+                    RowWindowKind::Delta { .. }
+                    | RowWindowKind::Punctuation
+                    | RowWindowKind::Landmark
+                    | RowWindowKind::LastRows { .. }
+                    | RowWindowKind::LastInterval { .. }
+                    | RowWindowKind::Own { .. } => {
+                        "state UNBOUNDED because a window may never be complete".to_owned()
+                    }
+                },
+            }),
             PhysicalOp::HashJoin { .. } | PhysicalOp::NestedLoopJoin { .. } => {
                 Some("state bounded by the table that is built".to_owned())
             }

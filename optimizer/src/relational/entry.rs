@@ -10,6 +10,8 @@ use datafusion_expr::logical_plan::{
 use datafusion_expr::utils::split_conjunction;
 use datafusion_expr::{Expr, LogicalPlan, RecursiveQuery, Values};
 
+use thalweg_planner::RowWindows;
+
 use crate::error::{OptimizerError, Result};
 use crate::input::OptimizerInput;
 use crate::physical::{ColumnId, ColumnTable, UnnestColumn, UnnestSource};
@@ -101,6 +103,9 @@ impl Binder<'_> {
             LogicalPlan::Distinct(node) => self.distinct(node),
             LogicalPlan::Unnest(node) => self.unnest(node),
             LogicalPlan::RecursiveQuery(node) => self.recursive(node),
+            LogicalPlan::Extension(_) if let Some(windows) = RowWindows::of(plan) => {
+                self.row_windows(windows)
+            }
             LogicalPlan::Statement(_)
             | LogicalPlan::Explain(_)
             | LogicalPlan::Analyze(_)

@@ -10,6 +10,7 @@ mod expressions;
 mod nulls;
 mod outer_joins;
 mod prune;
+mod row_windows;
 mod sources;
 mod windows;
 
@@ -23,7 +24,7 @@ use datafusion_expr::{Expr, TableSource};
 use crate::error::Result;
 use crate::input::OptimizerInput;
 use crate::physical::{
-    AggregateCall, ColumnId, ColumnTable, GroupingSets, UnnestColumn, WindowCall,
+    AggregateCall, ColumnId, ColumnTable, GroupingSets, RowWindowsSpec, UnnestColumn, WindowCall,
 };
 use crate::properties::SortKey;
 use crate::streaming::{Emission, Expiry, Flow};
@@ -76,6 +77,8 @@ pub(crate) enum RelOp {
         functions: Vec<WindowCall>,
         keep: Option<usize>,
     },
+    /// Gives rows windows that rows make, or keeps the last rows of groups.
+    RowWindows(RowWindowsSpec),
     /// Orders, and keeps the first rows if `fetch` is set.
     Sort { keys: Vec<SortKey>, fetch: Option<usize> },
     /// A range of rows.
@@ -182,6 +185,7 @@ impl Rel {
             RelOp::Window { functions, .. } => {
                 inherited().chain(functions.iter().map(|call| call.output)).collect()
             }
+            RelOp::RowWindows(spec) => inherited().chain(spec.outputs.iter().copied()).collect(),
             RelOp::Union { targets, .. } | RelOp::RecursiveCte { targets, .. } => targets.clone(),
             RelOp::Unnest { columns, .. } => columns.iter().map(|column| column.output).collect(),
         };

@@ -84,7 +84,11 @@ pub(crate) fn never_null(rel: &Rel, column: ColumnId) -> bool {
             Some(_) => false,
             None => passed(),
         },
-        RelOp::Sort { .. } | RelOp::Limit { .. } | RelOp::Fold | RelOp::Window { .. } => passed(),
+        RelOp::Sort { .. }
+        | RelOp::Limit { .. }
+        | RelOp::Fold
+        | RelOp::Window { .. }
+        | RelOp::RowWindows(_) => passed(),
         RelOp::Join(spec) => {
             let left = rel.inputs[0].output.contains(&column);
             let kept = match spec.join_type {

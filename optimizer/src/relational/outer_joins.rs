@@ -122,6 +122,9 @@ fn rejected_below(rel: &Rel, rejected: &Rejected) -> Vec<Rejected> {
         RelOp::Window { partition_by, .. } => {
             vec![partition_by.iter().copied().filter(|key| rejected.contains(key)).collect()]
         }
+        RelOp::RowWindows(spec) => {
+            vec![spec.keys.iter().copied().filter(|key| rejected.contains(key)).collect()]
+        }
         RelOp::Sort { fetch: None, .. } => vec![rejected.clone()],
         RelOp::Union { targets, columns } => {
             let own = |columns: &Vec<ColumnId>| {

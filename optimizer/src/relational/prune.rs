@@ -78,6 +78,12 @@ fn prune(rel: &mut Rel, needed: &Needed) {
             functions.iter().for_each(|call| window_columns(call, &mut below));
             below
         }
+        RelOp::RowWindows(spec) => {
+            let mut below: Needed =
+                needed.iter().filter(|id| !spec.outputs.contains(id)).copied().collect();
+            below.extend(spec.read());
+            below
+        }
         RelOp::Sort { keys, .. } => {
             needed.iter().copied().chain(keys.iter().map(|key| key.column)).collect()
         }

@@ -111,6 +111,7 @@ impl Search<'_> {
             RelOp::Join(_) => self.plan_joins(rel, interesting),
             RelOp::Aggregate(spec) => self.plan_aggregate(rel, spec, interesting),
             RelOp::Window { .. } => self.plan_window(rel, interesting),
+            RelOp::RowWindows(spec) => self.plan_row_windows(rel, spec, interesting),
             RelOp::Sort { .. } => self.plan_sort(rel),
             RelOp::Limit { .. } => self.plan_limit(rel, interesting),
             RelOp::Union { .. } => self.plan_union(rel),

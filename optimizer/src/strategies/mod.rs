@@ -15,6 +15,7 @@ mod limit;
 pub(crate) mod nested_loop_join;
 mod project;
 mod recursive_cte;
+mod row_windows;
 pub(crate) mod scan;
 mod single_row;
 mod sort;

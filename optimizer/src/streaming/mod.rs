@@ -11,6 +11,7 @@ mod expiries;
 mod flow;
 mod implied_keys;
 mod ranks;
+mod row_windows;
 mod shared_scans;
 mod slices;
 
@@ -109,6 +110,7 @@ pub(crate) fn withdraws(op: &PhysicalOp, inputs: &[Channel], search: &Search<'_>
         }
         PhysicalOp::HashAggregate { emission, .. } => emission.withdraws(),
         PhysicalOp::ChangelogWindow { .. } => true,
+        PhysicalOp::RowWindows(_) => false,
         PhysicalOp::Filter { .. }
         | PhysicalOp::Project { .. }
         | PhysicalOp::HashJoin { .. }
@@ -264,6 +266,7 @@ impl Walk<'_> {
                 }
                 input
             }
+            RelOp::RowWindows(_) if input.live => return self.row_windows(rel),
             RelOp::Window { .. } if input.live => {
                 self.forget(&rel.inputs);
                 Flow { changes: true, ..input }
@@ -280,6 +283,7 @@ impl Walk<'_> {
                 ));
             }
             RelOp::Window { .. }
+            | RelOp::RowWindows(_)
             | RelOp::Sort { .. }
             | RelOp::Limit { .. }
             | RelOp::AssertSingleRow
@@ -436,8 +440,9 @@ impl Walk<'_> {
     /// When results leave of groups that a key closes.
     fn emission(&mut self, closing: Closing) -> Emission {
         self.obeyed = true;
-        let at_close = Emit { when: EmitWhen::WindowClose, allow_lateness_us: 0 };
-        match self.emit.filter(|emit| *emit != at_close) {
+        let at_close =
+            |emit: &Emit| emit.when == EmitWhen::WindowClose && emit.allow_lateness_us == 0;
+        match self.emit.filter(|emit| !at_close(emit)) {
             None => Emission::Closed(closing),
             Some(emit) => Emission::Fired(closing, emit),
         }
@@ -446,13 +451,21 @@ impl Walk<'_> {
     /// Of the keys with bounds the one that closes first, which is at the bottom of others: ends of windows that come
     /// out of a list lie closer together than the starts that such windows share.
     fn closing(&self, spec: &AggregateSpec) -> Option<Closing> {
-        if spec.grouping_sets.is_some() {
-            return None;
+        match spec.grouping_sets {
+            Some(_) => None,
+            None => self.first_to_close(spec.group_by.iter().copied()),
         }
-        let bounded = spec.group_by.iter().filter_map(|(output, key)| {
-            let bound = self.bounds.of(*key)?.clone();
+    }
+
+    /// Of columns with bounds the one that closes first, by output and input columns.
+    fn first_to_close(
+        &self,
+        columns: impl Iterator<Item = (ColumnId, ColumnId)>,
+    ) -> Option<Closing> {
+        let bounded = columns.filter_map(|(output, key)| {
+            let bound = self.bounds.of(key)?.clone();
             let watermark = *ColumnId::referenced(&bound).iter().next()?;
-            Some(Closing { key: *output, bound, watermark, slices: None })
+            Some(Closing { key: output, bound, watermark, slices: None })
         });
         bounded.max_by_key(|closing| (opened_lists(&closing.bound), Reverse(size(&closing.bound))))
     }

@@ -214,6 +214,11 @@ impl Context<'_> {
         let span = span_of_name(&create.name);
         refuse_view_clauses(create)?;
         let binder = self.binder();
+        if binder.keep.is_some() {
+            let error = PlannerError::not_supported("KEEP LAST in a view")
+                .with_hint("write it behind the query that reads the view".to_string());
+            return Err(error.with_span(span));
+        }
         let plan = binder.bind(binder.prepare(create.query.as_ref().clone(), &[])?)?;
         let columns: Vec<String> = create.columns.iter().map(|c| normalized(&c.name)).collect();
         let name = table_name(&create.name)?;

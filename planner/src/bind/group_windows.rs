@@ -148,6 +148,7 @@ fn window_of(expr: &Expr) -> Option<(Window, Part)> {
         Some((WindowFunction::called(lower.strip_suffix(ending)?)?, Part::Column(column)))
     };
     let (function, part) = WindowFunction::called(&lower)
+        .filter(|function| !function.is_of_rows())
         .map(|function| (function, Part::Window))
         .or_else(|| parts.into_iter().find_map(ended))?;
     let args = unnamed(call)?;

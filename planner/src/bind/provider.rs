@@ -37,6 +37,7 @@ use crate::error::PlannerError;
 use crate::parse::{Ast, parse_script};
 use crate::planner::Planner;
 use crate::rewrite::Rewriter;
+use crate::statement::Keep;
 use crate::suggest::did_you_mean;
 use crate::windows::EventTimes;
 
@@ -57,9 +58,11 @@ pub(super) struct Binder<'a> {
     pub(super) catalog: &'a dyn Catalog,
     pub(super) rewriter: Arc<Rewriter>,
     relations: Vec<Arc<dyn RelationPlanner>>,
-    event_times: Arc<EventTimes>,
+    pub(super) event_times: Arc<EventTimes>,
     declarations: Arc<Declarations>,
     types: Arc<dyn TypePlanner>,
+    /// Which rows of groups the statement wants aggregated, if not all.
+    pub(super) keep: Option<Keep>,
     view_depth: Cell<usize>,
     /// What was looked up: what a statement reads twice is one source, by which equal parts of plans are found.
     sources: RefCell<HashMap<String, Arc<dyn TableSource>>>,
@@ -89,6 +92,7 @@ impl<'a> Binder<'a> {
             relations,
             event_times,
             declarations,
+            keep: None,
             view_depth: Cell::new(0),
             sources: RefCell::default(),
         }

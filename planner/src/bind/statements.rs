@@ -39,6 +39,7 @@ use crate::parse::{
 use crate::planner::Planner;
 use crate::rewrite::finish_query;
 use crate::statement::{Copy, DescribeTarget, DropKind, Insert, QueryPlan, ShowKind, Statement};
+use crate::windows::keep_last;
 
 /// Plans one statement; `parameters` are the values of `$1`, `$2`, ….
 pub(crate) fn plan_statement(
@@ -101,6 +102,10 @@ impl Binder<'_> {
 
     /// Analyses and rewrites a bound plan with all plans it shares.
     pub(super) fn finish(&self, plan: LogicalPlan) -> Result<QueryPlan> {
+        let plan = match self.keep {
+            Some(keep) => keep_last(plan, keep, &self.event_times).map_err(translate)?,
+            None => plan,
+        };
         finish_query(&self.rewriter, plan)
     }
 
@@ -136,7 +141,9 @@ impl Binder<'_> {
 
 impl<'a> Context<'a> {
     pub(super) fn binder(&self) -> Binder<'a> {
-        Binder::new(self.planner, self.catalog)
+        let mut binder = Binder::new(self.planner, self.catalog);
+        binder.keep = self.parsed.emit.and_then(|emit| emit.keep);
+        binder
     }
 
     fn plan(&self, ast: &Ast) -> Result<Statement> {

@@ -1,5 +1,6 @@
-//! `EMIT [STREAM | CHANGELOG] [AFTER WINDOW CLOSE | ON WINDOW CLOSE | ON UPDATE | PERIODIC i] [ALLOW LATENESS i]` behind
-//! a query: when results of groups leave that a watermark closes.
+//! `EMIT [STREAM | CHANGELOG] [AFTER WINDOW CLOSE | ON WINDOW CLOSE | ON UPDATE | PERIODIC i] [ALLOW LATENESS i]
+//! [KEEP LAST n ROWS | KEEP LAST i]` behind a query: when results of groups leave that a watermark closes, and of which
+//! rows. `KEEP LAST` may stand without EMIT.
 //!
 //! The parser does not know the clause: its tokens are taken out, and given back by where they stood.
 
@@ -8,7 +9,7 @@ use datafusion_sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, White
 
 use super::position::span_of;
 use crate::error::{PlannerError, Result};
-use crate::statement::{Emit, EmitWhen};
+use crate::statement::{Emit, EmitWhen, Keep};
 
 /// The clauses of a text by where they begin.
 #[derive(Debug, Default)]
@@ -61,7 +62,7 @@ struct Clause<'a> {
 }
 
 /// Words that follow EMIT; it is a name where none of them does.
-const FOLLOW: [&[&str]; 7] = [
+const FOLLOW: [&[&str]; 8] = [
     &["STREAM"],
     &["CHANGELOG"],
     &["AFTER", "WINDOW"],
@@ -69,6 +70,7 @@ const FOLLOW: [&[&str]; 7] = [
     &["ON", "UPDATE"],
     &["PERIODIC"],
     &["ALLOW", "LATENESS"],
+    &["KEEP", "LAST"],
 ];
 
 /// Words behind which EMIT is a name.
@@ -87,7 +89,7 @@ impl Clause<'_> {
             if w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word))
     }
 
-    /// Whether a clause begins here: EMIT, a word of its own, and before it the end of a query.
+    /// Whether a clause begins here: EMIT or KEEP, a word of its own, and before it the end of a query.
     fn begins(&self) -> bool {
         let before = self.at.checked_sub(1).map(|at| &self.tokens[self.words[at]].token);
         let names = match before {
@@ -99,7 +101,14 @@ impl Clause<'_> {
         };
         let follows =
             |words: &&[&str]| words.iter().enumerate().all(|(at, word)| self.is(at + 1, word));
-        !names && self.is(0, "EMIT") && FOLLOW.iter().any(follows)
+        let keeps = self.is(0, "KEEP") && self.is(1, "LAST") && self.is_length(2);
+        !names && (keeps || (self.is(0, "EMIT") && FOLLOW.iter().any(follows)))
+    }
+
+    /// Whether a number or an interval stands at a place.
+    fn is_length(&self, ahead: usize) -> bool {
+        self.is(ahead, "INTERVAL")
+            || matches!(self.word(ahead), Some(Token::Number(..) | Token::SingleQuotedString(_)))
     }
 
     fn take(&mut self, words: &[&str]) -> bool {
@@ -111,7 +120,7 @@ impl Clause<'_> {
     }
 
     fn read(&mut self) -> Result<Emit> {
-        self.at += 1;
+        self.take(&["EMIT"]);
         if !self.take(&["STREAM"]) {
             self.take(&["CHANGELOG"]);
         }
@@ -132,16 +141,50 @@ impl Clause<'_> {
             true => self.interval()?,
             false => 0,
         };
+        let keep = self.keep()?;
+        if keep.is_some() && (when != EmitWhen::WindowClose || allow_lateness_us > 0) {
+            return Err(self.once("KEEP LAST with results that leave more than once"));
+        }
         match self.word(0) {
-            None | Some(Token::SemiColon | Token::RParen) => Ok(Emit { when, allow_lateness_us }),
+            None | Some(Token::SemiColon | Token::RParen) => {
+                Ok(Emit { when, allow_lateness_us, keep })
+            }
             Some(other) => Err(self.unexpected(&format!("found {other}"))),
         }
     }
 
+    /// `KEEP LAST n ROWS` or `KEEP LAST INTERVAL '…' SECOND`, if it is there.
+    fn keep(&mut self) -> Result<Option<Keep>> {
+        if !self.take(&["KEEP", "LAST"]) {
+            return Ok(None);
+        }
+        let Some(Token::Number(number, false)) = self.word(0) else {
+            let micros = self.interval()?;
+            return Ok(Some(Keep::Interval { micros }));
+        };
+        let rows = number.parse::<u64>().ok().filter(|rows| *rows > 0);
+        let Some(rows) = rows else {
+            return Err(self.unexpected("KEEP LAST takes a number of rows that is not 0"));
+        };
+        self.at += 1;
+        match self.take(&["ROWS"]) || self.take(&["ROW"]) {
+            true => Ok(Some(Keep::Rows(rows))),
+            false => Err(self.unexpected("expected ROWS behind the number")),
+        }
+    }
+
+    fn once(&self, what: &str) -> PlannerError {
+        let near = self.words.get(self.at.saturating_sub(1)).copied();
+        let span = near.and_then(|at| span_of(self.tokens[at].span));
+        PlannerError::not_supported(what)
+            .with_hint("write EMIT AFTER WINDOW CLOSE KEEP LAST …".to_string())
+            .with_span(span)
+    }
+
     /// Whether the word before the place is this one.
     fn is_behind(&self, word: &str) -> bool {
-        let before = &self.tokens[self.words[self.at - 1]].token;
-        matches!(before, Token::Word(w) if w.value.eq_ignore_ascii_case(word))
+        let before = self.at.checked_sub(1).map(|at| &self.tokens[self.words[at]].token);
+        matches!(before, Some(Token::Word(w)) if w.value.eq_ignore_ascii_case(word))
     }
 
     /// `INTERVAL '5' SECOND`, `INTERVAL '5 seconds'` or `'5 seconds'`, in microseconds.
@@ -173,7 +216,7 @@ impl Clause<'_> {
         PlannerError::syntax(format!("a clause EMIT that cannot be read: {what}"))
             .with_hint(
                 "EMIT [CHANGELOG] [AFTER WINDOW CLOSE | PERIODIC INTERVAL '1' SECOND | ON UPDATE] \
-                 [ALLOW LATENESS INTERVAL '1' MINUTE]"
+                 [ALLOW LATENESS INTERVAL '1' MINUTE] [KEEP LAST 100 ROWS | KEEP LAST INTERVAL '1' MINUTE]"
                     .to_string(),
             )
             .with_span(span)
@@ -197,7 +240,7 @@ const UNITS: [&str; 10] = [
 #[cfg(test)]
 mod tests {
     use crate::parse::parse_script;
-    use crate::statement::{Emit, EmitWhen};
+    use crate::statement::{Emit, EmitWhen, Keep};
 
     fn emit(sql: &str) -> Option<Emit> {
         let (statements, error) = parse_script(sql);
@@ -207,7 +250,7 @@ mod tests {
 
     #[test]
     fn the_clause_stands_behind_a_query() {
-        let of = |when, allow_lateness_us| Some(Emit { when, allow_lateness_us });
+        let of = |when, allow_lateness_us| Some(Emit { when, allow_lateness_us, keep: None });
         let close = EmitWhen::WindowClose;
         for (clause, wanted) in [
             ("EMIT AFTER WINDOW CLOSE", of(close, 0)),
@@ -220,6 +263,30 @@ mod tests {
         ] {
             assert_eq!(emit(&format!("SELECT k FROM t GROUP BY k {clause}")), wanted, "{clause}");
         }
+    }
+
+    #[test]
+    fn rows_may_be_kept_with_or_without_the_word_before() {
+        let of = |keep| {
+            Some(Emit { when: EmitWhen::WindowClose, allow_lateness_us: 0, keep: Some(keep) })
+        };
+        for (clause, wanted) in [
+            ("KEEP LAST 100 ROWS", Keep::Rows(100)),
+            ("EMIT AFTER WINDOW CLOSE KEEP LAST 1 ROW", Keep::Rows(1)),
+            ("keep last interval '2' seconds", Keep::Interval { micros: 2_000_000 }),
+            ("EMIT KEEP LAST INTERVAL '1 minute'", Keep::Interval { micros: 60_000_000 }),
+        ] {
+            assert_eq!(
+                emit(&format!("SELECT k FROM t GROUP BY k {clause}")),
+                of(wanted),
+                "{clause}"
+            );
+        }
+        for clause in ["EMIT ON UPDATE KEEP LAST 1 ROWS", "KEEP LAST 0 ROWS", "KEEP LAST 5 HOURS"] {
+            let (statements, error) = parse_script(&format!("SELECT k FROM t GROUP BY k {clause}"));
+            assert!(error.is_some() || statements.is_empty(), "{clause}");
+        }
+        assert_eq!(emit("SELECT keep last FROM t"), None);
     }
 
     #[test]

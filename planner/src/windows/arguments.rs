@@ -181,7 +181,7 @@ impl Reader {
     }
 
     fn keys(&self, value: Expr, any: bool) -> Result<Vec<Expr>> {
-        if self.function != WindowFunction::Session {
+        if self.function != WindowFunction::Session && !self.function.is_of_rows() {
             return Err(
                 self.wrong("takes no PARTITION BY: its windows are the same for all", &value)
             );

@@ -65,6 +65,12 @@ impl CalendarFunction {
         }
     }
 
+    /// Whether a function of a name says which windows a time is in.
+    pub(super) fn assigns(name: &str) -> bool {
+        let assign = [CalendarFunction::Floor, CalendarFunction::Starts, CalendarFunction::Ends];
+        assign.iter().any(|function| function.name() == name)
+    }
+
     /// The function.
     pub(super) fn function(self) -> Arc<ScalarUDF> {
         let signature = Signature::any(1 + CONSTANTS, Volatility::Immutable);

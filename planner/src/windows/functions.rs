@@ -67,6 +67,13 @@ impl TimeFunction {
         }
     }
 
+    /// Whether a function of a name says which windows a time is in.
+    pub(super) fn assigns(name: &str) -> bool {
+        [TimeFunction::Floor, TimeFunction::HopStarts, TimeFunction::CumulateEnds]
+            .iter()
+            .any(|function| function.name() == name)
+    }
+
     /// How many times and how many numbers it takes.
     fn arguments(self) -> (usize, usize) {
         match self {

@@ -7,7 +7,8 @@ use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
 use datafusion_sql::sqlparser::ast::{self, Spanned, TableFactor};
 
 use super::arguments::Arguments;
-use super::{EventTimes, TIME_ZONE};
+use super::row_windows::NUMBER;
+use super::{EventTimes, TIME_ZONE, WindowFunction};
 use crate::bind::carry;
 use crate::error::PlannerError;
 use crate::parse::span_of;
@@ -44,7 +45,9 @@ impl Input {
         let data = TableFactor::Derived { lateral: false, subquery, alias: None, sample: None };
         let plan = context.plan(data)?;
         let columns = plan.schema().columns();
-        if let Some(taken) = columns.iter().find(|c| [START, END, TIME].contains(&c.name())) {
+        if let Some(taken) =
+            columns.iter().find(|c| taken_by(arguments.function).contains(&c.name()))
+        {
             let message = format!(
                 "the data of {} has a column {} already",
                 arguments.function.name(),
@@ -92,6 +95,14 @@ impl Input {
     pub(super) fn finish(&self, plan: LogicalPlan, windows: [Expr; 3]) -> Result<LogicalPlan> {
         let windows = windows.into_iter().zip(self.added).map(|(expr, name)| expr.alias(*name));
         LogicalPlanBuilder::from(plan).project(self.and(windows.collect::<Vec<_>>()))?.build()
+    }
+}
+
+/// The names of the columns that a function adds.
+fn taken_by(function: WindowFunction) -> &'static [&'static str] {
+    match function.is_of_rows() {
+        true => &[START, END, TIME, NUMBER],
+        false => &[START, END, TIME],
     }
 }
 

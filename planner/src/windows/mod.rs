@@ -16,7 +16,10 @@ mod gap_fill;
 mod grid;
 mod hop;
 mod input;
+mod keep_last;
 mod lengths;
+mod row_windows;
+mod rows;
 mod session;
 mod slices;
 mod tumble;
@@ -37,6 +40,8 @@ pub use first::{first_of_list, opened_lists};
 pub(crate) use functions::functions;
 pub(crate) use gap_fill::{is_gap_fill, plan as plan_gap_fill};
 pub(crate) use input::{END, START, TIME};
+pub(crate) use keep_last::keep_last;
+pub use row_windows::{RowWindowKind, RowWindows};
 pub use slices::{WindowSlices, shifted_time, slices_of};
 
 /// The window function that numbers the rows of a partition.
@@ -69,14 +74,26 @@ pub(crate) enum WindowFunction {
     Cumulate,
     /// Windows around rows that are no further than `GAP` from each other.
     Session,
+    /// Windows of `SIZE` rows, one each `SLIDE` rows.
+    Count,
+    /// Windows until a `VALUE` has moved by more than a `THRESHOLD`.
+    Delta,
+    /// Windows up to a row for which a `CONDITION` holds.
+    Punctuation,
+    /// Windows from a row for which `LANDMARK` holds, or from that time on.
+    Landmark,
 }
 
 impl WindowFunction {
-    const ALL: [WindowFunction; 4] = [
+    const ALL: [WindowFunction; 8] = [
         WindowFunction::Tumble,
         WindowFunction::Hop,
         WindowFunction::Cumulate,
         WindowFunction::Session,
+        WindowFunction::Count,
+        WindowFunction::Delta,
+        WindowFunction::Punctuation,
+        WindowFunction::Landmark,
     ];
 
     /// The function that is called by a word.
@@ -101,6 +118,10 @@ impl WindowFunction {
             WindowFunction::Hop => "HOP",
             WindowFunction::Cumulate => "CUMULATE",
             WindowFunction::Session => "SESSION",
+            WindowFunction::Count => "COUNT_WINDOW",
+            WindowFunction::Delta => "DELTA_WINDOW",
+            WindowFunction::Punctuation => "PUNCTUATION_WINDOW",
+            WindowFunction::Landmark => "LANDMARK_WINDOW",
         }
     }
 
@@ -111,6 +132,10 @@ impl WindowFunction {
             WindowFunction::Hop => &["data", "timecol", "slide", "size", OFFSET, TIME_ZONE],
             WindowFunction::Cumulate => &["data", "timecol", "step", "size", OFFSET, TIME_ZONE],
             WindowFunction::Session => &["data", "timecol", "gap"],
+            WindowFunction::Count => &["data", "timecol", "size", "slide", "row_order"],
+            WindowFunction::Delta => &["data", "timecol", "value", "threshold", "row_order"],
+            WindowFunction::Punctuation => &["data", "timecol", "condition", "row_order"],
+            WindowFunction::Landmark => &["data", "timecol", "landmark", "row_order"],
         }
     }
 
@@ -122,11 +147,29 @@ impl WindowFunction {
         Some(if parameter == OFFSET && is_text { TIME_ZONE } else { parameter })
     }
 
+    /// Whether rows make the windows: then they have a number, and are not the same for all keys.
+    pub(crate) fn is_of_rows(self) -> bool {
+        match self {
+            WindowFunction::Count
+            | WindowFunction::Delta
+            | WindowFunction::Punctuation
+            | WindowFunction::Landmark => true,
+            WindowFunction::Tumble
+            | WindowFunction::Hop
+            | WindowFunction::Cumulate
+            | WindowFunction::Session => false,
+        }
+    }
+
     /// How many lengths must be there.
     pub(crate) fn lengths(self) -> usize {
         match self {
-            WindowFunction::Tumble | WindowFunction::Session => 1,
-            WindowFunction::Hop | WindowFunction::Cumulate => 2,
+            WindowFunction::Tumble
+            | WindowFunction::Session
+            | WindowFunction::Count
+            | WindowFunction::Punctuation
+            | WindowFunction::Landmark => 1,
+            WindowFunction::Hop | WindowFunction::Cumulate | WindowFunction::Delta => 2,
         }
     }
 
@@ -137,6 +180,10 @@ impl WindowFunction {
             WindowFunction::Hop => "HOP([time,] slide, size [, offset] [, zone])",
             WindowFunction::Cumulate => "CUMULATE([time,] step, size [, offset] [, zone])",
             WindowFunction::Session => "SESSION([time,] gap)",
+            WindowFunction::Count
+            | WindowFunction::Delta
+            | WindowFunction::Punctuation
+            | WindowFunction::Landmark => self.usage(),
         }
     }
 
@@ -151,6 +198,18 @@ impl WindowFunction {
                 "CUMULATE(TABLE t, DESCRIPTOR(time), step, size [, offset] [, zone])"
             }
             WindowFunction::Session => "SESSION(TABLE t [PARTITION BY key], DESCRIPTOR(time), gap)",
+            WindowFunction::Count => {
+                "COUNT_WINDOW(TABLE t [PARTITION BY key], DESCRIPTOR(time), size [, slide])"
+            }
+            WindowFunction::Delta => {
+                "DELTA_WINDOW(TABLE t [PARTITION BY key], DESCRIPTOR(time), value, threshold)"
+            }
+            WindowFunction::Punctuation => {
+                "PUNCTUATION_WINDOW(TABLE t [PARTITION BY key], DESCRIPTOR(time), condition)"
+            }
+            WindowFunction::Landmark => {
+                "LANDMARK_WINDOW(TABLE t [PARTITION BY key], DESCRIPTOR(time), landmark)"
+            }
         }
     }
 
@@ -169,6 +228,10 @@ impl WindowFunction {
             WindowFunction::Hop => hop::plan(&arguments, &input, context),
             WindowFunction::Cumulate => cumulate::plan(&arguments, &input, context),
             WindowFunction::Session => session::plan(&arguments, &input, context),
+            WindowFunction::Count
+            | WindowFunction::Delta
+            | WindowFunction::Punctuation
+            | WindowFunction::Landmark => rows::plan(&arguments, &input, context),
         }?;
         if arguments.grouped {
             return Ok(plan);

@@ -62,7 +62,7 @@ pub(super) fn plan(
 }
 
 /// A key over the data: the first of several that can be one.
-fn key_of(
+pub(super) fn key_of(
     key: &ast::Expr,
     input: &Input,
     context: &mut dyn RelationPlannerContext,

@@ -14,7 +14,7 @@ fn refused(call: &str, message: &str, more: &str) {
 
 #[test]
 fn arguments_that_are_missing_or_wrong_are_named() {
-    let usage = "HINT: write TUMBLE(TABLE t, DESCRIPTOR(time), size [, offset])";
+    let usage = "HINT: write TUMBLE(TABLE t, DESCRIPTOR(time), size [, offset] [, zone])";
     let day = "INTERVAL '1' DAY";
     refused("TUMBLE()", "TUMBLE has no argument DATA", usage);
     refused("TABLE(TUMBLE(DATA))", "TUMBLE has no argument TIMECOL", usage);

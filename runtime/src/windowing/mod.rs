@@ -91,6 +91,11 @@ pub trait Trigger: Debug + Send + Sync {
 
     /// No row follows: whether what is in the pane leaves.
     fn on_end(&self, window: TimeWindow, memory: &[i64]) -> bool;
+
+    /// Whether a pane never fires with an end that times have passed when it is asked: with the end of a row that has
+    /// just come, or of its window as soon as that is complete. Groups by the ends of windows can then leave when a
+    /// watermark passes them. It is an error if that is said and not so.
+    fn is_timely(&self) -> bool;
 }
 
 /// Says which rows of a pane that fires leave. The others are forgotten.

@@ -27,6 +27,10 @@ impl Trigger for EventTimeTrigger {
     fn on_end(&self, _: TimeWindow, _: &[i64]) -> bool {
         true
     }
+
+    fn is_timely(&self) -> bool {
+        true
+    }
 }
 
 /// Fires with each so many rows.
@@ -81,6 +85,10 @@ impl Trigger for CountTrigger {
     fn on_end(&self, _: TimeWindow, memory: &[i64]) -> bool {
         self.partial && memory.first().is_some_and(|counted| *counted > 0)
     }
+
+    fn is_timely(&self) -> bool {
+        true
+    }
 }
 
 /// Fires when a value is further than a threshold from that of the window's first row. The row that has it begins the
@@ -124,6 +132,10 @@ impl Trigger for DeltaTrigger {
     }
 
     fn on_end(&self, _: TimeWindow, _: &[i64]) -> bool {
+        true
+    }
+
+    fn is_timely(&self) -> bool {
         true
     }
 }
@@ -174,6 +186,10 @@ impl Trigger for PunctuationTrigger {
     }
 
     fn on_end(&self, _: TimeWindow, _: &[i64]) -> bool {
+        true
+    }
+
+    fn is_timely(&self) -> bool {
         true
     }
 }

@@ -64,7 +64,7 @@ enum State {
 /// What is evaluated for each row.
 struct Exprs {
     keys: Vec<CompiledExpr>,
-    time: CompiledExpr,
+    time: Option<CompiledExpr>,
     row_time: CompiledExpr,
     arguments: Vec<CompiledExpr>,
 }
@@ -78,7 +78,10 @@ impl AssignedWindows {
         let schema = positional_schema(&spec.input);
         let exprs = Exprs {
             keys: compile_all(&spec.keys, &schema, &job.functions)?,
-            time: compile(&spec.time, &schema, &job.functions)?,
+            time: match &spec.time {
+                Some(time) => Some(compile(time, &schema, &job.functions)?),
+                None => None,
+            },
             row_time: compile(&spec.row_time, &schema, &job.functions)?,
             arguments: compile_all(&spec.arguments, &schema, &job.functions)?,
         };
@@ -87,12 +90,12 @@ impl AssignedWindows {
         let parts = Arc::new(spec.windowing.build(job)?);
         let reservation = job.memory.reserve("AssignedWindows");
         let sorted = matches!(spec.order, RowOrder::Arrival { sorted: true });
-        let ties = TieOrder::new(&spec.input);
+        let ties = TieOrder::new(&spec.input, &spec.ties);
         let types = (spec.input.as_slice(), key_types.as_slice());
         let bound = spec.closing.as_ref().map(|closing| ClosingBound::new(closing, job));
         Ok(AssignedWindows {
             panes: Panes::new(parts.clone(), types, (ties, sorted), &reservation)?,
-            ties: TieOrder::new(&spec.input),
+            ties: TieOrder::new(&spec.input, &spec.ties),
             bound: bound.transpose()?,
             exprs,
             parts,
@@ -114,7 +117,7 @@ impl AssignedWindows {
         if batch.num_rows() == 0 {
             return Ok(0);
         }
-        let times = as_i64(&self.exprs.time.evaluate(&batch)?)?;
+        let times = self.times(&batch)?;
         match self.order {
             RowOrder::Arrival { .. } => {
                 let ids = self.panes.append(batch.columns())?;
@@ -145,6 +148,14 @@ impl AssignedWindows {
                 self.waiting.extend(times.into_iter().zip(ids));
                 Ok(late as u64)
             }
+        }
+    }
+
+    /// The times of rows; NULL where they have none.
+    fn times(&self, batch: &Batch) -> Result<Int64Array> {
+        match &self.exprs.time {
+            Some(time) => as_i64(&time.evaluate(batch)?),
+            None => Ok(Int64Array::new_null(batch.num_rows())),
         }
     }
 
@@ -205,7 +216,7 @@ impl AssignedWindows {
         let order = arrow::array::UInt32Array::from(order);
         let columns = columns.iter().map(|c| Ok(take(c, &order, None)?));
         let batch = Batch::new(columns.collect::<Result<Vec<_>>>()?, ids.len());
-        let times = as_i64(&self.exprs.time.evaluate(&batch)?)?;
+        let times = self.times(&batch)?;
         // None is late: it was in time when it came.
         let closed_below = std::mem::replace(&mut self.closed_below, i64::MIN);
         let taken = self.into_panes(&batch, &times, &ids);

@@ -63,6 +63,8 @@ pub(super) struct Panes {
     dead_rows: usize,
     dead_panes: usize,
     wakes: BTreeSet<(i64, RowId)>,
+    /// Up to where times have passed.
+    passed: i64,
     beside: Reservation,
     pub(super) fired: VecDeque<Fired>,
 }
@@ -89,6 +91,7 @@ impl Panes {
             dead_rows: 0,
             dead_panes: 0,
             wakes: BTreeSet::new(),
+            passed: i64::MIN,
             beside: reservation.share(),
             fired: VecDeque::new(),
         })
@@ -208,6 +211,12 @@ impl Panes {
                 true => (pane.times[kept.start], end),
                 false => (window.start, Some(window.end)),
             };
+            if self.parts.trigger.is_timely() && end.is_some_and(|end| end <= self.passed) {
+                return Err(Error::user(format!(
+                    "the trigger {:?} fires for a window whose end has passed",
+                    self.parts.trigger
+                )));
+            }
             self.fired.push_back(Fired { rows: leaving, start, end, number: pane.fired });
         }
         match after {
@@ -292,6 +301,7 @@ impl Panes {
                 return Err(Error::Internal("a trigger wants to be asked about the past".into()));
             }
         }
+        self.passed = self.passed.max(time);
         Ok(())
     }
 
@@ -307,13 +317,15 @@ impl Panes {
 
     /// Lets leave what still does, as no row follows.
     pub(super) fn end(&mut self) -> Result<()> {
-        for id in 0..self.panes.len() as RowId {
-            let pane = &self.panes[id as usize];
-            let Some(window) = pane.window.filter(|_| !pane.rows.is_empty()) else { continue };
-            if self.parts.trigger.on_end(window, &pane.memory) {
-                let rows = pane.rows.len();
-                self.fire(id, rows, After::Purge, None)?;
-            }
+        let open = |(id, pane): (usize, &Pane)| {
+            let window = pane.window.filter(|_| !pane.rows.is_empty())?;
+            self.parts.trigger.on_end(window, &pane.memory).then_some((window, id as RowId))
+        };
+        let mut firing: Vec<_> = self.panes.iter().enumerate().filter_map(open).collect();
+        firing.sort_unstable();
+        for (_, id) in firing {
+            let rows = self.panes[id as usize].rows.len();
+            self.fire(id, rows, After::Purge, None)?;
         }
         Ok(())
     }
@@ -367,6 +379,7 @@ impl Panes {
 
     /// Appends everything to a snapshot; nothing is about to leave.
     pub(super) fn write_to(&self, out: &mut Vec<u8>) {
+        out.extend(self.passed.to_le_bytes());
         write_store(&self.store, out);
         write_numbers(self.holders.iter().map(|&holders| i64::from(holders)), out);
         self.keys.snapshot(out);
@@ -382,6 +395,7 @@ impl Panes {
 
     /// Takes over what [`Self::write_to`] wrote.
     pub(super) fn read_from(&mut self, bytes: &mut &[u8]) -> Result<()> {
+        self.passed = i64::from_le_bytes(take_array(bytes)?);
         read_store(&mut self.store, bytes)?;
         self.holders = read_numbers(bytes)?.into_iter().map(|holders| holders as u32).collect();
         self.dead_rows = self.store.ids().filter(|&id| self.holders[id as usize] == 0).count();

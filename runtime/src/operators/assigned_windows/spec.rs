@@ -51,10 +51,10 @@ pub enum WindowingSpec {
 /// In which order rows go into their windows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RowOrder {
-    /// By their times, and rows of one time by all their columns: each waits until no earlier row can follow. Where
+    /// By their times, and rows of one time by their ties: each waits until no earlier row can follow. Where
     /// nothing tells, until the end.
     Time,
-    /// As they come; where they leave, rows of a window are in the order of their row times and all their columns.
+    /// As they come; where they leave, rows of a window are in the order of their row times and ties.
     Arrival {
         /// Whether rows of a window leave in order, or as they came.
         sorted: bool,
@@ -69,9 +69,9 @@ pub struct AssignedWindowsSpec {
     pub input: Vec<DataType>,
     /// Rows of one value of these have windows of their own.
     pub keys: Vec<Expr>,
-    /// The time by which rows are in windows: a timestamp, date or integer.
-    pub time: Expr,
-    /// Its type.
+    /// The time by which rows are in windows: a timestamp, date or integer. Without, all are in one window of their key.
+    pub time: Option<Expr>,
+    /// The type of bounds of windows.
     pub time_type: DataType,
     /// The time by which rows of a window are in order, a timestamp.
     pub row_time: Expr,
@@ -83,6 +83,8 @@ pub struct AssignedWindowsSpec {
     pub windowing: WindowingSpec,
     /// In which order rows go into them.
     pub order: RowOrder,
+    /// The columns that put rows of one time in order, the first one deciding first.
+    pub ties: Vec<usize>,
     /// Whether the columns of windows are wanted.
     pub columns: bool,
 }

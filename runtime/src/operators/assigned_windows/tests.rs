@@ -31,13 +31,14 @@ fn spec(windowing: WindowingSpec, order: RowOrder) -> AssignedWindowsSpec {
     AssignedWindowsSpec {
         input: vec![DataType::Int64, micros(), DataType::Float64, DataType::Boolean],
         keys: vec![Expr::Column(0)],
-        time: Expr::Column(1),
+        time: Some(Expr::Column(1)),
         time_type: micros(),
         row_time: Expr::Column(1),
         closing: Some(closing),
         arguments: vec![Expr::Column(2)],
         windowing,
         order,
+        ties: vec![0, 1, 2, 3],
         columns: true,
     }
 }
@@ -250,7 +251,7 @@ fn a_value_that_moves_and_a_row_that_ends_begin_windows() {
 fn the_last_rows_of_a_window_are_kept_however_many_come() {
     let mut spec = spec(WindowingSpec::LastRows { rows: 2 }, RowOrder::Arrival { sorted: true });
     // Windows of an hour by the column before.
-    spec.time = Expr::Column(0);
+    spec.time = Some(Expr::Column(0));
     spec.time_type = DataType::Int64;
     spec.columns = false;
     spec.keys = Vec::new();
