@@ -75,7 +75,10 @@ impl Input {
         let (unit, zoned) = (*unit, zone.is_some());
         let zone = match (arguments.get(TIME_ZONE), zoned) {
             (Some(written), true) => Some(zone_of(arguments, written, context)?),
-            (Some(_), false) => return Err(no_zone(arguments)),
+            (Some(written), false) => {
+                zone_of(arguments, written, context)?;
+                return Err(no_zone(arguments));
+            }
             (None, true) => {
                 let session = context.context_provider().options().execution.time_zone.as_deref();
                 Some(session.unwrap_or("UTC").to_string())

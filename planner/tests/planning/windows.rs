@@ -20,7 +20,7 @@ fn arguments_that_are_missing_or_wrong_are_named() {
     refused("TABLE(TUMBLE(DATA))", "TUMBLE has no argument TIMECOL", usage);
     refused("TUMBLE(DATA, DESCRIPTOR(ts))", "TUMBLE has no argument SIZE", usage);
     refused(
-        &format!("TUMBLE(DATA, DESCRIPTOR(ts), {day}, {day}, {day})"),
+        &format!("TUMBLE(DATA, DESCRIPTOR(ts), {day}, {day}, 'UTC', {day})"),
         "TUMBLE has more arguments than it takes",
         usage,
     );

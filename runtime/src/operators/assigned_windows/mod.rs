@@ -121,7 +121,7 @@ impl AssignedWindows {
         match self.order {
             RowOrder::Arrival { .. } => {
                 let ids = self.panes.append(batch.columns())?;
-                let late = self.into_panes(&batch, &times, &ids)?;
+                let late = self.put_into_panes(&batch, &times, &ids)?;
                 self.panes.release(&ids);
                 Ok(late)
             }
@@ -160,7 +160,7 @@ impl AssignedWindows {
     }
 
     /// Puts rows into their panes. Gives the number of those all of whose windows are complete.
-    fn into_panes(&mut self, batch: &Batch, times: &Int64Array, ids: &[RowId]) -> Result<u64> {
+    fn put_into_panes(&mut self, batch: &Batch, times: &Int64Array, ids: &[RowId]) -> Result<u64> {
         let mut assigned: Vec<(usize, TimeWindow)> = Vec::with_capacity(ids.len());
         match times.null_count() {
             0 => self.parts.assigner.assign(times.values(), &mut assigned),
@@ -219,7 +219,7 @@ impl AssignedWindows {
         let times = self.times(&batch)?;
         // None is late: it was in time when it came.
         let closed_below = std::mem::replace(&mut self.closed_below, i64::MIN);
-        let taken = self.into_panes(&batch, &times, &ids);
+        let taken = self.put_into_panes(&batch, &times, &ids);
         self.closed_below = closed_below;
         self.panes.release(&ids);
         taken.map(|_| ())
