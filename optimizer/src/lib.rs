@@ -29,4 +29,4 @@ pub use input::{
 pub use options::{ExchangePolicy, OptimizerOptions, ResultUse, StrategySwitches};
 pub use physical::{PhysicalNode, PhysicalPlan};
 pub use statistics::{ColumnStatistics, MeasuredShare, StatisticsProvider, TableStatistics};
-pub use streaming::{Closing, Emission, Expiry, Slices};
+pub use streaming::{Closing, Completion, CompletionUnit, Emission, Expiry, Reach, Slices};

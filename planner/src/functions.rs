@@ -26,7 +26,7 @@ use crate::vectors::{DistancePlanner, vector};
 use crate::windows;
 
 /// Functions that are none of users' business: plans call them, or nothing here can answer them.
-const HIDDEN: [&str; 16] = [
+const HIDDEN: [&str; 15] = [
     "as_interval",
     "as_text",
     "as_whole",
@@ -39,7 +39,6 @@ const HIDDEN: [&str; 16] = [
     "input_file_name",
     "interval_length",
     "interval_times",
-    "session_edge",
     "single_value",
     "window_floor",
     "window_shift",

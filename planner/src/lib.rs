@@ -26,7 +26,9 @@ mod vectors;
 mod windows;
 
 pub use average::avg;
-pub use bind::{Parameter, SharedSource, SqlFunction, WorkTableSource, distinct_names};
+pub use bind::{
+    Parameter, SharedSource, SqlFunction, WorkTableSource, distinct_names, is_lookup_mark,
+};
 pub use catalog::{CHANGELOG_OF, CLOCK, CLOCK_TIME, Catalog, TableName, ViewDefinition};
 pub use conversions::{limit_results, zoned_text};
 pub use deep_stack::with_deep_stack;
@@ -42,6 +44,6 @@ pub use statement::{
     QueryPlan, RelationHint, SharedId, SharedPlan, ShowKind, Statement, Watermark,
 };
 pub use windows::{
-    RowWindowKind, RowWindows, WindowSlices, first_of_list, opened_lists, row_number, shifted_time,
-    slices_of,
+    RowWindowKind, RowWindows, WindowSlices, first_of_list, opened_lists, row_number, shifted,
+    shifted_time, slices_of,
 };

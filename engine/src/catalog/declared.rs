@@ -99,13 +99,14 @@ impl DeclaredTable {
         Ok(DeclaredTable { stored, schema, computed, event_time, constraints, keys_enforced })
     }
 
-    /// The same declaration before another table of the same stored columns.
-    pub fn over_stored(&self, stored: Arc<dyn Table>) -> DeclaredTable {
+    /// The same declaration before another table of the same stored columns. Without event time no row of it is late, and
+    /// none is waited for.
+    pub fn over_stored(&self, stored: Arc<dyn Table>, in_event_time: bool) -> DeclaredTable {
         DeclaredTable {
             stored,
             schema: self.schema.clone(),
             computed: self.computed.clone(),
-            event_time: self.event_time.clone(),
+            event_time: self.event_time.clone().filter(|_| in_event_time),
             constraints: self.constraints.clone(),
             keys_enforced: self.keys_enforced,
         }

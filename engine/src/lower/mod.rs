@@ -114,6 +114,9 @@ impl<'a> Lowering<'a> {
             PhysicalOp::ChangelogWindow { partition_by, order_by, functions, keep } => {
                 self.changelog_window(node, partition_by, order_by, functions, *keep)
             }
+            PhysicalOp::EventTimeWindow { partition_by, order_by, functions, completion } => {
+                self.event_time_window(node, partition_by, order_by, functions, completion)
+            }
             PhysicalOp::HashAggregate { .. } => self.hash_aggregate(node),
             PhysicalOp::SortAggregate { .. } => self.sort_aggregate(node),
             PhysicalOp::Sort { keys, fetch } => self.sort(node, keys, *fetch),

@@ -35,7 +35,8 @@ fn fault(node: &PhysicalNode, work_table: u32) -> Option<&'static str> {
         }
         PhysicalOp::Window { .. }
         | PhysicalOp::ChangelogWindow { .. }
-        | PhysicalOp::RowWindows(_) => Some("a window function over the query itself"),
+        | PhysicalOp::RowWindows(_)
+        | PhysicalOp::EventTimeWindow { .. } => Some("a window function over the query itself"),
         PhysicalOp::StreamJoin { .. } => Some(TWICE),
         PhysicalOp::AssertSingleRow => Some("a scalar subquery over the query itself"),
         PhysicalOp::RecursiveCte { .. } => Some("a recursive query over the query itself"),

@@ -2,7 +2,7 @@
 
 use datafusion_common::JoinType;
 use thalweg_optimizer::Expiry;
-use thalweg_optimizer::physical::{ColumnId, PhysicalNode, PhysicalOp};
+use thalweg_optimizer::physical::{ColumnId, PhysicalNode, PhysicalOp, Side};
 use thalweg_runtime::operators::OperatorSpec;
 use thalweg_runtime::operators::fold::FoldSpec;
 use thalweg_runtime::operators::stream_join::{
@@ -15,8 +15,16 @@ use super::fragment::{Fragment, exchange_mode};
 
 impl Lowering<'_> {
     pub(super) fn stream_join(&mut self, node: &PhysicalNode) -> Result<Fragment> {
-        let PhysicalOp::StreamJoin { join_type, on, filter, null_equal, null_aware, mark, expiry } =
-            &node.op
+        let PhysicalOp::StreamJoin {
+            join_type,
+            on,
+            filter,
+            null_equal,
+            null_aware,
+            mark,
+            expiry,
+            lookup,
+        } = &node.op
         else {
             return Err(Error::Internal("not a join of streams".into()));
         };
@@ -25,15 +33,27 @@ impl Lowering<'_> {
         let (left_columns, right_columns) = (left.columns.clone(), right.columns.clone());
         let (left_keys, right_keys): (Vec<_>, Vec<_>) = on.iter().cloned().unzip();
         let withdrawn = |side: usize| node.inputs[side].node.changes;
+        let lookup = lookup.map(|side| match side {
+            Side::Left => 0,
+            Side::Right => 1,
+        });
+        let mut output = node.output.clone();
+        if let Some(lookup) = lookup
+            && withdrawn(1 - lookup)
+        {
+            // What goes again is told by all columns.
+            let own = if lookup == 0 { &right_columns } else { &left_columns };
+            output.extend(own.iter().filter(|id| !node.output.contains(id)));
+        }
         let spec = StreamJoinSpec {
             kind: kind(*join_type),
             left: self.stream_side(&left_columns, &left_keys, withdrawn(0), expiry)?,
             right: self.stream_side(&right_columns, &right_keys, withdrawn(1), expiry)?,
             null_equal: *null_equal,
             null_aware: *null_aware,
+            lookup: lookup.map(|side| side as u16),
             filter: self.join_filter(filter.as_ref(), &left_columns, &right_columns)?,
-            output: node
-                .output
+            output: output
                 .iter()
                 .map(|id| place(*id, *mark, &left_columns, &right_columns))
                 .collect::<Result<_>>()?,
@@ -44,7 +64,7 @@ impl Lowering<'_> {
             .map(|(side, channel)| (side, exchange_mode(channel.mode)))
             .collect();
         let parallelism = self.parallelism(node);
-        let mut fragment = self.meeting(inputs, "stream", parallelism, node.output.clone());
+        let mut fragment = self.meeting(inputs, "stream", parallelism, output);
         fragment.push(node.id, OperatorSpec::StreamJoin(spec));
         Ok(fragment)
     }

@@ -7,10 +7,12 @@ use datafusion_expr::{
 };
 use thalweg_optimizer::physical::{ColumnId, PhysicalNode, WindowCall};
 use thalweg_optimizer::properties::SortKey;
+use thalweg_optimizer::{Completion, CompletionUnit};
 use thalweg_runtime::Result;
 use thalweg_runtime::expr::Literal;
 use thalweg_runtime::operators::OperatorSpec;
 use thalweg_runtime::operators::changelog_window::{ChangelogWindowSpec, KeepSpec};
+use thalweg_runtime::operators::event_time_window::{self, CompletionSpec, EventTimeWindowSpec};
 use thalweg_runtime::operators::window::{
     FrameBound, FrameUnits, WindowFrameSpec, WindowFunctionSpec, WindowSpec,
 };
@@ -51,6 +53,45 @@ impl Lowering<'_> {
         fragment.columns.extend(functions.iter().map(|f| f.output));
         fragment.push(node.id, OperatorSpec::ChangelogWindow(spec));
         Ok(fragment)
+    }
+
+    pub(super) fn event_time_window(
+        &mut self,
+        node: &PhysicalNode,
+        partition_by: &[LogicalExpr],
+        order_by: &[SortKey],
+        functions: &[WindowCall],
+        completion: &Completion,
+    ) -> Result<Fragment> {
+        let mut fragment = self.input(node)?;
+        let spec = EventTimeWindowSpec {
+            window: self.window_spec(&fragment.columns, partition_by, order_by, functions)?,
+            completion: self.completion(completion, &fragment.columns)?,
+        };
+        fragment.columns.extend(functions.iter().map(|f| f.output));
+        fragment.push(node.id, OperatorSpec::EventTimeWindow(spec));
+        Ok(fragment)
+    }
+
+    fn completion(&self, completion: &Completion, columns: &[ColumnId]) -> Result<CompletionSpec> {
+        let unit = match completion.unit {
+            CompletionUnit::Partition => event_time_window::CompletionUnit::Partition,
+            CompletionUnit::Row(reach) => {
+                event_time_window::CompletionUnit::Row(event_time_window::Reach {
+                    rows_before: reach.rows_before,
+                    time_before: reach.time_before,
+                    rows_after: reach.rows_after,
+                    time_after: reach.time_after,
+                })
+            }
+            CompletionUnit::Session { gap } => event_time_window::CompletionUnit::Session { gap },
+        };
+        Ok(CompletionSpec {
+            unit,
+            time: self.scope(columns)?.lower(&completion.time.expr())?,
+            bound: self.scope(&[completion.watermark])?.lower(&completion.bound)?,
+            watermark_type: self.columns.get(completion.watermark).data_type.clone(),
+        })
     }
 
     fn window_spec(

@@ -43,7 +43,7 @@ pub(super) async fn create(cx: &StatementContext<'_>, create: CreateSink) -> Res
     let mut settings = cx.settings.clone();
     settings.reset("execution.runtime_mode")?;
     let alone = jobs.commits.lock().await;
-    let mut live = Live::default();
+    let mut live = Live::of(&insert.input);
     let query = live.follow(&insert.input)?;
     if live.withdraws {
         refuse_volatile(&query)?;

@@ -81,7 +81,7 @@ fn start(
     let executor = &cx.session.inner.executor;
     let mut settings = cx.settings.clone();
     settings.reset("execution.runtime_mode")?;
-    let mut live = Live::default();
+    let mut live = Live::of(query);
     let query = live.follow(query)?;
     if live.withdraws {
         refuse_volatile(&query)?;
@@ -128,9 +128,16 @@ pub(super) struct Live {
     pub(super) endless: bool,
     /// Whether rows may go that were read.
     pub(super) withdraws: bool,
+    /// Whether the query says when its results are final; else they are what the tables hold at any time.
+    in_event_time: bool,
 }
 
 impl Live {
+    /// For a query, of which nothing is followed yet.
+    pub(super) fn of(query: &QueryPlan) -> Self {
+        Live { in_event_time: query.emit.is_some(), ..Live::default() }
+    }
+
     /// The query over tables that go on with their changes.
     pub(super) fn follow(&mut self, query: &QueryPlan) -> Result<QueryPlan> {
         let mut followed = query.clone();
@@ -167,7 +174,7 @@ impl Live {
             return None;
         };
         let live = match declared {
-            Some(declared) => Arc::new(declared.over_stored(live)),
+            Some(declared) => Arc::new(declared.over_stored(live, self.in_event_time)),
             None => live,
         };
         Some(Arc::new(engine.replaced(live)))

@@ -11,6 +11,8 @@ mod connectors;
 #[cfg(test)]
 mod corpora;
 #[cfg(test)]
+mod event_time_windows;
+#[cfg(test)]
 mod nexmark;
 #[cfg(test)]
 mod own_windows;

@@ -134,6 +134,7 @@ impl Walk<'_> {
             | PhysicalOp::StreamJoin { .. }
             | PhysicalOp::ChangelogWindow { .. }
             | PhysicalOp::RowWindows(_)
+            | PhysicalOp::EventTimeWindow { .. }
             | PhysicalOp::Fold
             | PhysicalOp::RecursiveCte { .. }
             | PhysicalOp::WorkTableScan { .. } => None,

@@ -203,6 +203,7 @@ fn passed_down(node: &PhysicalNode, input: usize, arriving: &[Travelling]) -> Ve
         | PhysicalOp::StreamJoin { .. }
         | PhysicalOp::ChangelogWindow { .. }
         | PhysicalOp::RowWindows(_)
+        | PhysicalOp::EventTimeWindow { .. }
         | PhysicalOp::Fold
         | PhysicalOp::RecursiveCte { .. }
         | PhysicalOp::Scan { .. }

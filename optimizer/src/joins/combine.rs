@@ -31,6 +31,8 @@ pub(crate) struct BlockSearch<'a, 's> {
     pub interesting: &'a InterestingProperties,
     /// When rows of the only two operands can match nothing more.
     pub expiry: &'a [Expiry],
+    /// The operand that is looked up, if the only two are joined so.
+    pub lookup: Option<RelSet>,
     pub memo: Memo,
 }
 
@@ -91,8 +93,16 @@ impl<'a, 's> BlockSearch<'a, 's> {
             RelOp::Join(spec) if graph.relations.len() == 2 => spec.expiry.as_slice(),
             _ => &[],
         };
-        let memo = Memo::default();
-        let mut block = Self { search, graph, output: &rel.output, interesting, expiry, memo };
+        let looks_up = matches!(&rel.op, RelOp::Join(spec) if spec.lookup);
+        let mut block = Self {
+            search,
+            graph,
+            output: &rel.output,
+            interesting,
+            expiry,
+            lookup: looks_up.then(|| RelSet::single(1)),
+            memo: Memo::default(),
+        };
         for (index, planned) in leaves.into_iter().enumerate() {
             block.add_leaf(RelSet::single(index), planned);
         }

@@ -153,8 +153,12 @@ impl JoinGraph {
 
     fn collect(&mut self, rel: Rel, budget: &mut usize, root: bool) -> Tree {
         let RelOp::Join(spec) = &rel.op else { return self.leaf(rel, budget) };
-        if !root && *budget < 2 {
+        if !root && (*budget < 2 || spec.lookup) {
             return self.leaf(rel, budget);
+        }
+        if spec.lookup {
+            // When rows are looked up must not change: both operands stay as they are.
+            return self.collect_alone(rel, budget);
         }
         if is_open_inner(spec) {
             self.collect_inner(rel, budget)
@@ -171,6 +175,19 @@ impl JoinGraph {
         self.relations.push(rel);
         *budget = budget.saturating_sub(1);
         Tree::Leaf(index)
+    }
+
+    /// One join, of which neither operand is looked into.
+    fn collect_alone(&mut self, rel: Rel, budget: &mut usize) -> Tree {
+        let Rel { op: RelOp::Join(spec), mut inputs, .. } = rel else {
+            unreachable!("the caller checked")
+        };
+        let right = inputs.pop().expect("a join has two inputs");
+        let left = inputs.pop().expect("a join has two inputs");
+        let left = self.leaf(left, budget);
+        let right = self.leaf(right, budget);
+        self.edges.push(Edge::of(&spec));
+        node(vec![self.edges.len() - 1], left, right)
     }
 
     /// One join that is a single edge; right-hand kinds are turned around.
@@ -291,7 +308,7 @@ fn connected(open: &[(RelSet, Expr)], left: RelSet, right: RelSet) -> bool {
 
 fn flatten(rel: Rel, inputs: &mut Vec<Rel>, conjuncts: &mut Vec<Expr>, budget: usize) {
     let room = inputs.len() + 2 <= budget.max(2);
-    if !matches!(&rel.op, RelOp::Join(spec) if room && is_open_inner(spec)) {
+    if !matches!(&rel.op, RelOp::Join(spec) if room && is_open_inner(spec) && !spec.lookup) {
         inputs.push(rel);
         return;
     }

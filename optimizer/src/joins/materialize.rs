@@ -107,6 +107,10 @@ impl BlockSearch<'_, '_> {
                 null_aware: pair.null_aware,
                 mark: pair.mark,
                 expiry: self.expiry.to_vec(),
+                lookup: self.lookup.map(|set| match step.right.set == set {
+                    true => Side::Right,
+                    false => Side::Left,
+                }),
             },
             JoinStrategy::NestedLoop { build } => PhysicalOp::NestedLoopJoin {
                 join_type: pair.op,

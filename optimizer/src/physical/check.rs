@@ -80,6 +80,7 @@ fn passes_columns(op: &PhysicalOp) -> bool {
         | PhysicalOp::StreamJoin { .. }
         | PhysicalOp::ChangelogWindow { .. }
         | PhysicalOp::RowWindows(_)
+        | PhysicalOp::EventTimeWindow { .. }
         | PhysicalOp::Fold
         | PhysicalOp::AssertSingleRow => true,
         PhysicalOp::Scan { .. }
@@ -124,7 +125,9 @@ fn own_columns(node: &PhysicalNode) -> BTreeSet<ColumnId> {
             let keys = group_by.iter().map(|(id, _)| *id);
             keys.chain(aggregates.iter().map(|call| call.output)).collect()
         }
-        PhysicalOp::Window { functions, .. } | PhysicalOp::ChangelogWindow { functions, .. } => {
+        PhysicalOp::Window { functions, .. }
+        | PhysicalOp::ChangelogWindow { functions, .. }
+        | PhysicalOp::EventTimeWindow { functions, .. } => {
             functions.iter().map(|call| call.output).collect()
         }
         PhysicalOp::Unnest { columns, .. } => columns.iter().map(|column| column.output).collect(),
@@ -175,7 +178,8 @@ fn read_columns(op: &PhysicalOp) -> BTreeSet<ColumnId> {
             keys.iter().for_each(|key| expr(&key.expr()));
         }
         PhysicalOp::Window { partition_by, order_by, functions }
-        | PhysicalOp::ChangelogWindow { partition_by, order_by, functions, .. } => {
+        | PhysicalOp::ChangelogWindow { partition_by, order_by, functions, .. }
+        | PhysicalOp::EventTimeWindow { partition_by, order_by, functions, .. } => {
             partition_by.iter().for_each(&mut expr);
             order_by.iter().for_each(|key| expr(&key.expr()));
             functions.iter().flat_map(|c| c.args.iter().chain(&c.filter)).for_each(&mut expr);

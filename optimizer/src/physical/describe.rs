@@ -10,7 +10,7 @@ use crate::physical::{
     RuntimeFilterDef, ShipStrategy, Side, WindowCall,
 };
 use crate::properties::{Ordering, Partitioning, SortKey};
-use crate::streaming::Emission;
+use crate::streaming::{CompletionUnit, Emission};
 
 /// Most characters of an expression that are shown.
 const MAX_EXPRESSION: usize = 200;
@@ -122,8 +122,13 @@ impl<'a> Names<'a> {
             PhysicalOp::SortMergeJoin { join_type, on, filter, .. } => {
                 self.join(*join_type, None, on, filter.as_ref())
             }
-            PhysicalOp::StreamJoin { join_type, on, filter, .. } => {
-                self.join(*join_type, None, on, filter.as_ref())
+            PhysicalOp::StreamJoin { join_type, on, filter, lookup, .. } => {
+                let lookup = match lookup {
+                    None => "",
+                    Some(Side::Left) => " looks left rows up",
+                    Some(Side::Right) => " looks right rows up",
+                };
+                self.join(*join_type, None, on, filter.as_ref()) + lookup
             }
             PhysicalOp::NestedLoopJoin { join_type, build, filter, .. } => {
                 self.join(*join_type, Some(*build), &[], filter.as_ref())
@@ -193,6 +198,16 @@ impl<'a> Names<'a> {
                     None => String::new(),
                 };
                 format!("{}{of}{order}{leaves}", spec.kind.name())
+            }
+            PhysicalOp::EventTimeWindow { partition_by, order_by, functions, completion } => {
+                let complete = match completion.unit {
+                    CompletionUnit::Partition => "partitions",
+                    CompletionUnit::Row(_) => "rows",
+                    CompletionUnit::Session { .. } => "sessions",
+                };
+                let time = self.column(completion.time);
+                self.window(partition_by, order_by, functions)
+                    + &format!(" {complete} leave when the watermark passes {time}")
             }
             PhysicalOp::Fold => String::new(),
             PhysicalOp::Union { columns } => format!("{} inputs", columns.len()),

@@ -15,7 +15,7 @@ use datafusion_expr::{AggregateUDF, Expr, TableSource, WindowFrame, WindowFuncti
 use crate::physical::columns::ColumnId;
 use crate::physical::row_windows::RowWindowsSpec;
 use crate::properties::SortKey;
-use crate::streaming::{Emission, Expiry};
+use crate::streaming::{Completion, Emission, Expiry};
 
 /// One input of a join.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -163,6 +163,8 @@ pub enum PhysicalOp {
         mark: Option<ColumnId>,
         /// When rows can match nothing more; at most one a side.
         expiry: Vec<Expiry>,
+        /// The side that is looked up as it is when a row of the other one comes: its changes give nothing.
+        lookup: Option<Side>,
     },
     /// Aggregation by hashing.
     HashAggregate {
@@ -234,6 +236,17 @@ pub enum PhysicalOp {
     },
     /// Gives rows windows that rows make, or keeps the last rows of groups.
     RowWindows(RowWindowsSpec),
+    /// Window functions over rows of a stream that event time completes; each row leaves once.
+    EventTimeWindow {
+        /// Partition key columns.
+        partition_by: Vec<Expr>,
+        /// Order within a partition.
+        order_by: Vec<SortKey>,
+        /// The functions; may be none.
+        functions: Vec<WindowCall>,
+        /// When rows are complete.
+        completion: Completion,
+    },
     /// The rows that are left of a changelog at its end.
     Fold,
     /// All rows of all inputs; `columns[i]` are the columns of input `i` in the order of `output`.
@@ -418,8 +431,10 @@ impl PhysicalOp {
             Self::HashAggregate { .. } | Self::SortAggregate { .. } => "Aggregate",
             Self::Sort { .. } | Self::TopN { .. } => "Sort",
             Self::Limit { .. } => "Limit",
-            Self::Window { .. } | Self::ChangelogWindow { .. } => "Window",
-            Self::RowWindows(_) => "Window",
+            Self::Window { .. }
+            | Self::ChangelogWindow { .. }
+            | Self::EventTimeWindow { .. }
+            | Self::RowWindows(_) => "Window",
             Self::Fold => "Fold",
             Self::Union { .. } => "Union",
             Self::Unnest { .. } => "Unnest",
@@ -447,6 +462,7 @@ impl PhysicalOp {
             Self::Limit { .. } => "Limit",
             Self::Window { .. } => "Window",
             Self::ChangelogWindow { .. } => "ChangelogWindow",
+            Self::EventTimeWindow { .. } => "EventTimeWindow",
             Self::StreamJoin { .. } => "StreamJoin",
             Self::RowWindows(_) => "RowWindows",
             Self::Fold => "Fold",

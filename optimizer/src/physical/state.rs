@@ -3,8 +3,8 @@
 use thalweg_planner::RowWindowKind;
 
 use crate::physical::describe::Names;
-use crate::physical::{AggregatePhase, PhysicalNode, PhysicalOp};
-use crate::streaming::Emission;
+use crate::physical::{AggregatePhase, PhysicalNode, PhysicalOp, Side};
+use crate::streaming::{Completion, CompletionUnit, Emission};
 
 impl Names<'_> {
     /// What bounds the state of an operator: "state bounded by …" or "state UNBOUNDED because …"; `None` for an operator
@@ -24,6 +24,16 @@ impl Names<'_> {
                 Emission::AtEnd if *phase == AggregatePhase::Partial => None,
                 Emission::AtEnd => Some(AT_END.to_owned()),
             },
+            PhysicalOp::StreamJoin { lookup: Some(side), .. } => {
+                let looks_up = match side {
+                    Side::Left => 1,
+                    Side::Right => 0,
+                };
+                Some(match node.inputs[looks_up].node.changes {
+                    false => "state bounded by the table that is looked up".to_owned(),
+                    true => "state UNBOUNDED because rows that looked others up may go".to_owned(),
+                })
+            }
             PhysicalOp::StreamJoin { expiry, .. } => Some(match expiry.as_slice() {
                 [first, second] => format!(
                     "state bounded by the watermark on {} and {}",
@@ -71,6 +81,9 @@ impl Names<'_> {
                     }
                 },
             }),
+            PhysicalOp::EventTimeWindow { partition_by, completion, .. } => {
+                Some(self.completing_state(completion, !partition_by.is_empty()))
+            }
             PhysicalOp::HashJoin { .. } | PhysicalOp::NestedLoopJoin { .. } => {
                 Some("state bounded by the table that is built".to_owned())
             }
@@ -92,6 +105,24 @@ impl Names<'_> {
             | PhysicalOp::Limit { .. }
             | PhysicalOp::AssertSingleRow
             | PhysicalOp::WorkTableScan { .. } => None,
+        }
+    }
+}
+
+impl Names<'_> {
+    /// What bounds the rows that wait to be complete, and those that functions still look at.
+    fn completing_state(&self, completion: &Completion, partitioned: bool) -> String {
+        let bounded = format!("state bounded by the watermark on {}", self.column(completion.time));
+        let CompletionUnit::Row(reach) = completion.unit else { return bounded };
+        match reach.rows_before {
+            None => "state UNBOUNDED because every row before may count".to_owned(),
+            Some(_) if reach.numbers && partitioned => {
+                "state UNBOUNDED because the rows of every partition are numbered".to_owned()
+            }
+            Some(rows) if rows > 0 && partitioned => {
+                format!("state UNBOUNDED because the last {rows} rows of every partition are kept")
+            }
+            Some(_) => bounded,
         }
     }
 }

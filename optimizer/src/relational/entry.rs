@@ -10,7 +10,7 @@ use datafusion_expr::logical_plan::{
 use datafusion_expr::utils::split_conjunction;
 use datafusion_expr::{Expr, LogicalPlan, RecursiveQuery, Values};
 
-use thalweg_planner::RowWindows;
+use thalweg_planner::{RowWindows, is_lookup_mark};
 
 use crate::error::{OptimizerError, Result};
 use crate::input::OptimizerInput;
@@ -168,11 +168,15 @@ impl Binder<'_> {
     }
 
     fn filter(&mut self, node: &Filter) -> Result<Bound> {
-        let input = self.plan(&node.input)?;
+        let mut input = self.plan(&node.input)?;
         let scope = Scope::of(node.input.schema(), &input.columns);
         let mut subqueries = Subqueries::default();
         let mut conjuncts = Vec::new();
         for conjunct in split_conjunction(&node.predicate) {
+            if is_lookup_mark(conjunct) {
+                look_up(&mut input.rel);
+                continue;
+            }
             conjuncts.push(self.expr(conjunct, &scope, &mut subqueries)?);
         }
         let columns = input.columns.clone();
@@ -233,7 +237,12 @@ impl Binder<'_> {
         let both =
             Scope::of(node.left.schema(), &left_columns).and(node.right.schema(), &right_columns);
         let mut filter = Vec::new();
+        let mut lookup = false;
         for conjunct in node.filter.iter().flat_map(split_conjunction) {
+            if is_lookup_mark(conjunct) {
+                lookup = true;
+                continue;
+            }
             filter.push(self.expr(conjunct, &both, &mut left_sub)?);
         }
         let (columns, mark) = self.join_output(node, &left_columns, &right_columns);
@@ -245,6 +254,7 @@ impl Binder<'_> {
             null_aware: node.null_aware,
             mark,
             expiry: Vec::new(),
+            lookup,
         };
         let inputs =
             vec![prepare(left, left_sub, left_computed), prepare(right, right_sub, right_computed)];
@@ -421,6 +431,14 @@ impl Binder<'_> {
             recursive_columns,
         };
         Ok(Bound { rel: Rel::new(op, vec![static_rel, recursive_rel]), columns: targets })
+    }
+}
+
+/// The mark of a lookup has been taken out of its inner join's condition: the join is the next one below.
+fn look_up(rel: &mut Rel) {
+    match &mut rel.op {
+        RelOp::Join(spec) => spec.lookup = true,
+        _ => rel.inputs.iter_mut().take(1).for_each(look_up),
     }
 }
 

@@ -27,7 +27,7 @@ use crate::physical::{
     AggregateCall, ColumnId, ColumnTable, GroupingSets, RowWindowsSpec, UnnestColumn, WindowCall,
 };
 use crate::properties::SortKey;
-use crate::streaming::{Emission, Expiry, Flow};
+use crate::streaming::{Completion, Emission, Expiry, Flow};
 
 /// One relational operator with its inputs.
 #[derive(Clone)]
@@ -70,12 +70,13 @@ pub(crate) enum RelOp {
     /// Groups and aggregates.
     Aggregate(AggregateSpec),
     /// Adds columns of window functions that share one window. Of each partition nobody wants more than the first `keep`
-    /// rows, if that is set.
+    /// rows, if that is set. Rows of a stream leave when they are complete, if it is known when.
     Window {
         partition_by: Vec<ColumnId>,
         order_by: Vec<SortKey>,
         functions: Vec<WindowCall>,
         keep: Option<usize>,
+        completion: Option<Completion>,
     },
     /// Gives rows windows that rows make, or keeps the last rows of groups.
     RowWindows(RowWindowsSpec),
@@ -119,6 +120,8 @@ pub(crate) struct JoinSpec {
     pub mark: Option<ColumnId>,
     /// When rows of two streams can match nothing more.
     pub expiry: Vec<Expiry>,
+    /// Whether the right side is looked up as it is when a left row comes.
+    pub lookup: bool,
 }
 
 /// A grouping with its aggregates.

@@ -126,6 +126,7 @@ fn stack(mut rel: Rel, groups: Vec<WindowGroup>) -> Rel {
             order_by: group.order_by,
             functions: group.functions,
             keep: None,
+            completion: None,
         };
         rel = Rel::new(op, vec![rel]);
     }

@@ -1,23 +1,24 @@
-//! Window functions over a stream. Requests: rows of a partition meet, in any order. Provides that spread; keeps the
-//! partitions and blocks on nothing.
+//! Window functions over a stream, over rows that event time completes or over partitions that go on changing. Requests:
+//! rows of a partition meet, in any order. Provides that spread; keeps the partitions and blocks on nothing.
 
 use crate::cost::Cost;
 use crate::cost::constants::{GROUP_LOOKUP_NS, WINDOW_ROW_NS};
 use crate::error::Result;
-use crate::physical::PhysicalOp;
-use crate::properties::InterestingProperties;
+use crate::physical::{ColumnId, PhysicalOp, WindowCall};
+use crate::properties::{InterestingProperties, SortKey};
 use crate::relational::{Rel, RelOp};
 use crate::search::Search;
 use crate::search::candidate::{Draft, Planned};
 use crate::strategies::column_set;
+use crate::streaming::Completion;
 
 impl Search<'_> {
-    pub fn plan_changelog_window(
+    pub fn plan_streaming_window(
         &mut self,
         rel: &Rel,
         interesting: &InterestingProperties,
     ) -> Result<Planned> {
-        let RelOp::Window { partition_by, order_by, functions, keep } = &rel.op else {
+        let RelOp::Window { partition_by, order_by, functions, keep, completion } = &rel.op else {
             unreachable!("the caller passes windows only")
         };
         let mut below = InterestingProperties::default();
@@ -33,12 +34,7 @@ impl Search<'_> {
             let channel = self.partitioned(candidate, partition_by, &logical);
             let per_row = GROUP_LOOKUP_NS + WINDOW_ROW_NS * functions.len().max(1) as f64;
             let draft = Draft {
-                op: PhysicalOp::ChangelogWindow {
-                    partition_by: partition_by.iter().map(|column| column.expr()).collect(),
-                    order_by: order_by.clone(),
-                    functions: functions.clone(),
-                    keep: *keep,
-                },
+                op: operator(partition_by, order_by, functions, *keep, completion.as_ref()),
                 output: rel.output.clone(),
                 provided: channel.provided.clone().without_order(),
                 work: Cost::cpu(logical.rows * per_row / self.degree(channel.parallelism)),
@@ -48,5 +44,25 @@ impl Search<'_> {
             candidates.push(self.node(draft, &logical));
         }
         Ok(self.prune(candidates, interesting, &logical))
+    }
+}
+
+fn operator(
+    partition_by: &[ColumnId],
+    order_by: &[SortKey],
+    functions: &[WindowCall],
+    keep: Option<usize>,
+    completion: Option<&Completion>,
+) -> PhysicalOp {
+    let partition_by = partition_by.iter().map(|column| column.expr()).collect();
+    let (order_by, functions) = (order_by.to_vec(), functions.to_vec());
+    match completion {
+        Some(completion) => PhysicalOp::EventTimeWindow {
+            partition_by,
+            order_by,
+            functions,
+            completion: completion.clone(),
+        },
+        None => PhysicalOp::ChangelogWindow { partition_by, order_by, functions, keep },
     }
 }

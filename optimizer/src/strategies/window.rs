@@ -22,7 +22,7 @@ impl Search<'_> {
             unreachable!("the dispatch passes windows only")
         };
         if rel.inputs[0].flow.live {
-            return self.plan_changelog_window(rel, interesting);
+            return self.plan_streaming_window(rel, interesting);
         }
         let computed = |id: ColumnId| functions.iter().any(|call| call.output == id);
         let mut below = interesting.map(|id| if computed(id) { None } else { Some(id) });

@@ -7,6 +7,7 @@
 //! that they came before: what keeps rows to the end or withdraws them takes the bounds of their columns away.
 
 mod bounds;
+mod completion;
 mod expiries;
 mod flow;
 mod implied_keys;
@@ -24,6 +25,7 @@ use datafusion_expr::Expr;
 use thalweg_planner::{Emit, EmitWhen, opened_lists};
 
 use self::bounds::Bounds;
+pub use self::completion::{Completion, CompletionUnit, Reach};
 pub use self::flow::{Closing, Emission, Expiry, Slices};
 pub(crate) use self::flow::{Flow, join_withdraws};
 pub(crate) use self::shared_scans::share;
@@ -31,6 +33,7 @@ use crate::error::{OptimizerError, Result};
 use crate::input::{OptimizerInput, StreamOf};
 use crate::options::{OptimizerOptions, ResultUse};
 use crate::physical::{Channel, ColumnId, ColumnTable, PhysicalOp, Side};
+use crate::properties::SortKey;
 use crate::relational::{AggregateSpec, Rel, RelOp, RelQuery};
 use crate::search::Search;
 
@@ -47,6 +50,8 @@ pub(crate) fn prepare(
         || stream(&query.root)
         || query.shared.iter().any(|shared| stream(&shared.root));
     if !streaming {
+        look_nothing_up(&mut query.root);
+        query.shared.iter_mut().for_each(|shared| look_nothing_up(&mut shared.root));
         return Ok(false);
     }
     let mut walk = Walk {
@@ -66,6 +71,7 @@ pub(crate) fn prepare(
         walk.shared.insert(shared.id, shared.root.flow);
     }
     walk.visit(&mut query.root, false)?;
+    walk.complete_rows(&mut query.root);
     let open = query.root.flow.live && !walk.obeyed;
     if input.emit.is_some_and(|emit| open && emit.when != EmitWhen::Update) {
         return Err(refused(
@@ -84,6 +90,14 @@ pub(crate) fn prepare(
         fold(&mut query.root);
     }
     Ok(true)
+}
+
+/// What has an end is all there when it is joined.
+fn look_nothing_up(rel: &mut Rel) {
+    if let RelOp::Join(spec) = &mut rel.op {
+        spec.lookup = false;
+    }
+    rel.inputs.iter_mut().for_each(look_nothing_up);
 }
 
 /// Whether any table below has no end or withdraws rows, whatever is read of it.
@@ -105,6 +119,10 @@ pub(crate) fn withdraws(op: &PhysicalOp, inputs: &[Channel], search: &Search<'_>
             (search.stream_of)(source.as_ref()).is_some_and(|stream| stream.changes)
         }
         PhysicalOp::SharedScan { shared, .. } => search.changing.contains(shared),
+        PhysicalOp::StreamJoin { lookup: Some(side), .. } => match side {
+            Side::Left => inputs[1].node.changes,
+            Side::Right => inputs[0].node.changes,
+        },
         PhysicalOp::StreamJoin { join_type, expiry, .. } => {
             passed || (join_withdraws(*join_type) && expiry.len() < 2)
         }
@@ -120,6 +138,7 @@ pub(crate) fn withdraws(op: &PhysicalOp, inputs: &[Channel], search: &Search<'_>
         | PhysicalOp::Limit { .. } => passed,
         PhysicalOp::Values { .. }
         | PhysicalOp::Empty { .. }
+        | PhysicalOp::EventTimeWindow { .. }
         | PhysicalOp::SortMergeJoin { .. }
         | PhysicalOp::SortAggregate { .. }
         | PhysicalOp::Sort { .. }
@@ -195,6 +214,9 @@ fn refused(what: &str, hint: &str) -> OptimizerError {
     }
 }
 
+/// What EMIT says where it says nothing.
+const AT_CLOSE: Emit = Emit { when: EmitWhen::WindowClose, allow_lateness_us: 0 };
+
 struct Walk<'a> {
     stream_of: &'a StreamOf,
     options: &'a OptimizerOptions,
@@ -267,10 +289,7 @@ impl Walk<'_> {
                 input
             }
             RelOp::RowWindows(_) if input.live => return self.row_windows(rel),
-            RelOp::Window { .. } if input.live => {
-                self.forget(&rel.inputs);
-                Flow { changes: true, ..input }
-            }
+            RelOp::Window { .. } if input.live => self.window(rel),
             RelOp::Sort { .. } | RelOp::Limit { .. } if input.live => return self.ordered(rel),
             RelOp::AssertSingleRow if input.live && is_one_row(&rel.inputs[0]) => {
                 *rel = take(&mut rel.inputs[0]);
@@ -319,6 +338,12 @@ impl Walk<'_> {
         let RelOp::Join(spec) = &mut rel.op else { return Flow::default() };
         let [left, right] = [rel.inputs[0].flow, rel.inputs[1].flow];
         let flow = left.and(right);
+        spec.lookup &= left.live && right.endless;
+        if spec.lookup {
+            // What becomes of the right side later changes nothing.
+            self.bounds.forget(rel.inputs[1].output.iter().copied());
+            return Flow { changes: left.changes, ..flow };
+        }
         if !keeps_both([left.live, right.live], spec.join_type) {
             // Rows of the side that ends are kept, or given again with later ones of the stream.
             for input in rel.inputs.iter().filter(|input| flow.live && !input.flow.live) {
@@ -342,6 +367,58 @@ impl Walk<'_> {
         let patient = expiries.len() == 2 && !flow.changes;
         spec.expiry = expiries;
         Flow { changes: flow.changes || (join_withdraws(spec.join_type) && !patient), ..flow }
+    }
+
+    /// Window functions over a stream: over rows that event time completes where it does and nothing is wanted before.
+    fn window(&mut self, rel: &mut Rel) -> Flow {
+        let input = rel.inputs[0].flow;
+        let RelOp::Window { partition_by, order_by, functions, completion, .. } = &mut rel.op
+        else {
+            return input;
+        };
+        if !input.changes && self.emits_at_close() {
+            *completion = completion::of_window(
+                partition_by,
+                order_by,
+                functions,
+                &self.bounds,
+                self.columns,
+            );
+        }
+        if let Some(completion) = completion {
+            self.obeyed = true;
+            let columns = &rel.inputs[0].output;
+            completion::keep_bounds(completion, columns, functions, &mut self.bounds);
+            return input;
+        }
+        self.forget(&rel.inputs);
+        Flow { changes: true, ..input }
+    }
+
+    /// Whether results are wanted once, when they are final.
+    fn emits_at_close(&self) -> bool {
+        self.emit.is_none_or(|emit| emit == AT_CLOSE)
+    }
+
+    /// EMIT ON WINDOW CLOSE over a query without groups: its rows wait until the watermark has passed them.
+    fn complete_rows(&mut self, rel: &mut Rel) {
+        let wanted = self.emit == Some(AT_CLOSE) && !self.obeyed;
+        if !wanted || !rel.flow.live || rel.flow.changes {
+            return;
+        }
+        let completion = completion::of_rows(&rel.output, &self.bounds, self.columns);
+        let Some(completion) = completion else { return };
+        self.obeyed = true;
+        let (flow, output) = (rel.flow, rel.output.clone());
+        let op = RelOp::Window {
+            partition_by: Vec::new(),
+            order_by: vec![SortKey::ascending(completion.time)],
+            functions: Vec::new(),
+            keep: None,
+            completion: Some(completion),
+        };
+        *rel = Rel::new(op, vec![take(rel)]);
+        (rel.flow, rel.output) = (flow, output);
     }
 
     /// ORDER BY and LIMIT: the first rows are kept up to date; a whole order is that of the rows at the end.
@@ -440,9 +517,7 @@ impl Walk<'_> {
     /// When results leave of groups that a key closes.
     fn emission(&mut self, closing: Closing) -> Emission {
         self.obeyed = true;
-        let at_close =
-            |emit: &Emit| emit.when == EmitWhen::WindowClose && emit.allow_lateness_us == 0;
-        match self.emit.filter(|emit| !at_close(emit)) {
+        match self.emit.filter(|emit| *emit != AT_CLOSE) {
             None => Emission::Closed(closing),
             Some(emit) => Emission::Fired(closing, emit),
         }

@@ -18,8 +18,13 @@ pub(super) fn first_rows(
 ) -> Rel {
     let output = input.output.clone();
     let keep = Some(skip.saturating_add(fetch));
-    let window =
-        |functions| RelOp::Window { partition_by: Vec::new(), order_by: keys, functions, keep };
+    let window = |functions| RelOp::Window {
+        partition_by: Vec::new(),
+        order_by: keys,
+        functions,
+        keep,
+        completion: None,
+    };
     if skip == 0 {
         return Rel::new(window(Vec::new()), vec![input]);
     }

@@ -19,6 +19,7 @@ mod insert_any;
 mod interval_literals;
 mod load;
 mod locate;
+mod looked_up;
 mod merged_names;
 mod modify;
 mod names;
@@ -52,6 +53,7 @@ mod view_errors;
 mod written_case;
 
 pub use desugar::Parameter;
+pub use looked_up::is_lookup_mark;
 pub use outputs::distinct_names;
 pub(crate) use sharing::{is_self_contained, is_volatile};
 pub use sources::{SharedSource, WorkTableSource};

@@ -1,7 +1,7 @@
 //! Temporal joins: `JOIN t FOR SYSTEM_TIME AS OF time ON …`, which looks up the right side as it was at a time.
 //!
-//! With processing time (PROCTIME() or a column made of it) it is the right side as it is when a left row comes: where the
-//! right side has an end, that is an ordinary join, and where it has none it is refused. With any other time, the rows of
+//! With processing time (PROCTIME() or a column made of it) it is the right side as it is when a left row comes: a join
+//! that is marked so (see `looked_up`). Where the right side has no end it is refused, unless a view follows it. With any other time, the rows of
 //! the right side are versions: that of a primary key is valid from its event time on until the next one's. The syntax
 //! tree marks such joins as it does ASOF joins, and carries the time in a call among the conditions, whose name no user
 //! can mean. A table that is read as of a time, but not joined, is left to be refused.
@@ -21,6 +21,7 @@ use datafusion_sql::sqlparser::ast::{
 };
 
 use super::asof::{Condition, comparison, conjuncts, is_marked, kind_of, nearest, nest};
+use super::looked_up;
 use super::translate::carry;
 use crate::conversions::PROCTIME;
 use crate::error::{PlannerError, Span};
@@ -316,6 +317,14 @@ fn lookup(
             .with_hint("join with an event time, FOR SYSTEM_TIME AS OF a column with a watermark, or leave FOR SYSTEM_TIME out to have results that change".to_string());
         return Err(carry(error.with_span(span)));
     }
+    let first_of = |plan: &LogicalPlan| {
+        let used = conditions.iter().flat_map(Expr::column_refs);
+        let mut used = used.filter(|column| plan.schema().has_column(column));
+        used.next().cloned().or_else(|| plan.schema().columns().into_iter().next())
+    };
+    let columns = first_of(&left).zip(first_of(&right));
+    let mark = columns.map(|(l, r)| looked_up::mark(Expr::Column(l), Expr::Column(r)));
+    let conditions: Vec<Expr> = conditions.into_iter().chain(mark).collect();
     LogicalPlanBuilder::from(left).join_on(right, kind, conditions)?.build()
 }
 

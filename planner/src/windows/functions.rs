@@ -29,8 +29,6 @@ pub(super) enum TimeFunction {
     HopStarts,
     /// `cumulate_ends(time, step, size, origin)`: the ends of all windows that hold a time, in order.
     CumulateEnds,
-    /// `session_edge(time, other, gap)`: the time, when the other is further away than the gap or NULL; else NULL.
-    SessionEdge,
     /// `gap_times(time, next, step)`: the time and, before the next, one after each step; for NULL a list of NULL.
     GapTimes,
     /// `gap_share(time, from, to)`: how far between two times one lies, as a double.
@@ -45,12 +43,11 @@ pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
 }
 
 impl TimeFunction {
-    const ALL: [TimeFunction; 7] = [
+    const ALL: [TimeFunction; 6] = [
         TimeFunction::Floor,
         TimeFunction::Shift,
         TimeFunction::HopStarts,
         TimeFunction::CumulateEnds,
-        TimeFunction::SessionEdge,
         TimeFunction::GapTimes,
         TimeFunction::GapShare,
     ];
@@ -61,7 +58,6 @@ impl TimeFunction {
             TimeFunction::Shift => "window_shift",
             TimeFunction::HopStarts => "hop_starts",
             TimeFunction::CumulateEnds => "cumulate_ends",
-            TimeFunction::SessionEdge => "session_edge",
             TimeFunction::GapTimes => "gap_times",
             TimeFunction::GapShare => "gap_share",
         }
@@ -80,7 +76,7 @@ impl TimeFunction {
             TimeFunction::Floor => (1, 2),
             TimeFunction::Shift => (1, 1),
             TimeFunction::HopStarts | TimeFunction::CumulateEnds => (1, 3),
-            TimeFunction::SessionEdge | TimeFunction::GapTimes => (2, 1),
+            TimeFunction::GapTimes => (2, 1),
             TimeFunction::GapShare => (3, 0),
         }
     }
@@ -106,15 +102,6 @@ impl TimeFunction {
             (TimeFunction::Floor, [times], [size, origin]) => {
                 not_null(times)?;
                 times.try_unary::<_, Int64Type, _>(|time| floor(time, *size, *origin))?
-            }
-            (TimeFunction::SessionEdge, [times, others], [gap]) => {
-                not_null(times)?;
-                let edge = |(time, other): (Option<i64>, Option<i64>)| {
-                    time.filter(|time| {
-                        other.is_none_or(|other| time.abs_diff(other) > gap.unsigned_abs())
-                    })
-                };
-                times.iter().zip(others.iter()).map(edge).collect()
             }
             (TimeFunction::GapTimes, [times, next], [step]) => {
                 return gap_times(times, next, data_type, *step);
@@ -273,7 +260,7 @@ impl ScalarUDFImpl for Function {
             return plan_err!("{} takes a timestamp", self.name());
         };
         Ok(match self.function {
-            TimeFunction::Floor | TimeFunction::Shift | TimeFunction::SessionEdge => time.clone(),
+            TimeFunction::Floor | TimeFunction::Shift => time.clone(),
             TimeFunction::HopStarts | TimeFunction::CumulateEnds | TimeFunction::GapTimes => {
                 DataType::List(item(time))
             }
@@ -286,15 +273,13 @@ impl ScalarUDFImpl for Function {
         Ok(Arc::new(Field::new(self.name(), self.return_type(&types)?, true)))
     }
 
-    /// All but the test for sessions and those for gaps keep the order of times; lists do so by their first elements.
+    /// All but those for gaps keep the order of times; lists do so by their first elements.
     fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
         let constant = |p: &ExprProperties| p.sort_properties == SortProperties::Singleton;
         Ok(match inputs {
             [time, numbers @ ..]
-                if !matches!(
-                    self.function,
-                    TimeFunction::SessionEdge | TimeFunction::GapTimes | TimeFunction::GapShare
-                ) && numbers.iter().all(constant) =>
+                if !matches!(self.function, TimeFunction::GapTimes | TimeFunction::GapShare)
+                    && numbers.iter().all(constant) =>
             {
                 time.sort_properties
             }

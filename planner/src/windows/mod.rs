@@ -21,6 +21,7 @@ mod lengths;
 mod row_windows;
 mod rows;
 mod session;
+mod session_edges;
 mod slices;
 mod tumble;
 mod zones;
@@ -42,7 +43,7 @@ pub(crate) use gap_fill::{is_gap_fill, plan as plan_gap_fill};
 pub(crate) use input::{END, START, TIME};
 pub(crate) use keep_last::keep_last;
 pub use row_windows::{RowWindowKind, RowWindows};
-pub use slices::{WindowSlices, shifted_time, slices_of};
+pub use slices::{WindowSlices, shifted, shifted_time, slices_of};
 
 /// The window function that numbers the rows of a partition.
 pub use datafusion_functions_window::row_number::row_number_udwf as row_number;

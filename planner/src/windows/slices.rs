@@ -51,6 +51,11 @@ pub fn shifted_time(expr: &Expr) -> Option<&Expr> {
     }
 }
 
+/// A time so many units of its type later.
+pub fn shifted(time: Expr, by: i64) -> Expr {
+    TimeFunction::Shift.call(vec![time], &[by])
+}
+
 fn greatest_common_divisor(a: i64, b: i64) -> i64 {
     if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }

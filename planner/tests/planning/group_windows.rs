@@ -136,11 +136,11 @@ fn sessions_have_the_other_keys() {
     holds(
         "SELECT SESSION(INTERVAL '20 seconds') AS window, CASE WHEN driver > 5 THEN 0 ELSE driver END AS who, count(*) \
          FROM cars GROUP BY window, who",
-        &["PARTITION BY [CASE WHEN", "session_edge("],
+        &["PARTITION BY [CASE WHEN", "session_first("],
     );
     holds(
         "SELECT count(*) FROM cars GROUP BY driver, SESSION(seen, INTERVAL '20 seconds')",
-        &["PARTITION BY [cars.driver]", "session_edge(cars.seen"],
+        &["PARTITION BY [cars.driver]", "session_first(cars.seen"],
     );
 }
 

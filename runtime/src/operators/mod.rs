@@ -20,6 +20,7 @@ pub use spec::OperatorSpec;
 pub mod assert_single_row;
 pub mod assigned_windows;
 pub mod changelog_window;
+pub mod event_time_window;
 pub mod filter;
 pub mod fold;
 #[cfg(test)]
@@ -43,6 +44,7 @@ pub mod sort_key_spec;
 pub mod sort_merge_join;
 pub mod source_scan;
 pub mod stream_join;
+mod time_bound;
 pub mod top_n;
 pub mod union;
 pub mod unnest;

@@ -3,9 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Operator, assert_single_row, assigned_windows, changelog_window, filter, fold, hash_aggregate,
-    hash_join, iteration, limit, merge, nested_loop_join, project, sink, sort, sort_aggregate,
-    sort_merge_join, source_scan, stream_join, top_n, union, unnest, values, window,
+    Operator, assert_single_row, assigned_windows, changelog_window, event_time_window, filter,
+    fold, hash_aggregate, hash_join, iteration, limit, merge, nested_loop_join, project, sink,
+    sort, sort_aggregate, sort_merge_join, source_scan, stream_join, top_n, union, unnest, values,
+    window,
 };
 use crate::error::Result;
 use crate::job::JobContext;
@@ -60,6 +61,8 @@ pub enum OperatorSpec {
     ChangelogWindow(changelog_window::ChangelogWindowSpec),
     /// Gives rows the windows that an assigner, a trigger and an evictor make.
     AssignedWindows(assigned_windows::AssignedWindowsSpec),
+    /// Adds columns that depend on other rows of the partition, to rows that event time completes.
+    EventTimeWindow(event_time_window::EventTimeWindowSpec),
     /// Joins two inputs that both go on.
     StreamJoin(stream_join::StreamJoinSpec),
     /// Gives the rows that are left of a changelog.
@@ -97,6 +100,7 @@ impl OperatorSpec {
             OperatorSpec::StreamJoin(_) => "StreamJoin",
             OperatorSpec::ChangelogWindow(_) => "ChangelogWindow",
             OperatorSpec::AssignedWindows(_) => "AssignedWindows",
+            OperatorSpec::EventTimeWindow(_) => "EventTimeWindow",
             OperatorSpec::Sink(_) => "Sink",
         }
     }
@@ -150,6 +154,9 @@ impl OperatorSpec {
             }
             OperatorSpec::AssignedWindows(spec) => {
                 Box::new(assigned_windows::AssignedWindows::new(spec, job)?)
+            }
+            OperatorSpec::EventTimeWindow(spec) => {
+                Box::new(event_time_window::EventTimeWindow::new(spec, job)?)
             }
             OperatorSpec::Sink(spec) => Box::new(sink::Sink::new(spec)),
         })

@@ -23,9 +23,9 @@ use arrow::datatypes::DataType;
 use self::order::TieOrder;
 use self::panes::{Fired, Panes, read_numbers, write_numbers};
 pub use self::spec::{AssignedWindowsSpec, RowOrder, WindowingSpec};
-use super::hash_aggregate::{ClosingBound, as_i64};
 use super::prelude::*;
 use super::sort_key_spec::inserts_only;
+use super::time_bound::{TimeBound, times};
 use crate::expr::{CompiledExpr, compile, compile_all, positional_schema};
 use crate::job::JobContext;
 use crate::rows::{RowId, take_array, unpacked_type};
@@ -34,7 +34,7 @@ use crate::windowing::{TimeWindow, Windowing};
 /// The running operator.
 pub struct AssignedWindows {
     exprs: Exprs,
-    bound: Option<ClosingBound>,
+    bound: Option<TimeBound>,
     parts: Arc<Windowing>,
     panes: Panes,
     order: RowOrder,
@@ -92,7 +92,10 @@ impl AssignedWindows {
         let sorted = matches!(spec.order, RowOrder::Arrival { sorted: true });
         let ties = TieOrder::new(&spec.input, &spec.ties);
         let types = (spec.input.as_slice(), key_types.as_slice());
-        let bound = spec.closing.as_ref().map(|closing| ClosingBound::new(closing, job));
+        let bound = spec
+            .closing
+            .as_ref()
+            .map(|closing| TimeBound::new(&closing.bound, &closing.watermark_type, job));
         Ok(AssignedWindows {
             panes: Panes::new(parts.clone(), types, (ties, sorted), &reservation)?,
             ties: TieOrder::new(&spec.input, &spec.ties),
@@ -154,7 +157,7 @@ impl AssignedWindows {
     /// The times of rows; NULL where they have none.
     fn times(&self, batch: &Batch) -> Result<Int64Array> {
         match &self.exprs.time {
-            Some(time) => as_i64(&time.evaluate(batch)?),
+            Some(time) => times(&time.evaluate(batch)?),
             None => Ok(Int64Array::new_null(batch.num_rows())),
         }
     }
@@ -188,7 +191,7 @@ impl AssignedWindows {
             exprs.iter().map(|expr| expr.evaluate(batch)).collect()
         };
         let (keys, arguments) = (evaluate(&self.exprs.keys)?, evaluate(&self.exprs.arguments)?);
-        let row_times = as_i64(&self.exprs.row_time.evaluate(batch)?)?;
+        let row_times = times(&self.exprs.row_time.evaluate(batch)?)?;
         let row_times: Vec<i64> = row_times.iter().map(|time| time.unwrap_or(i64::MIN)).collect();
         self.panes.take(&assigned, ids, &row_times, (&keys, &arguments))?;
         Ok(late)
@@ -326,7 +329,7 @@ impl Operator for AssignedWindows {
         _cx: &mut OperatorContext<'_>,
     ) -> Result<()> {
         let Some(bound) = &self.bound else { return Ok(()) };
-        let bound = bound.at(at)?;
+        let bound = bound.at(Watermark(at))?;
         if bound > self.closed_below {
             self.closed_below = bound;
             self.passing = Some(bound);

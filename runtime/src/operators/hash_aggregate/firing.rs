@@ -15,7 +15,7 @@ use arrow_schema::DataType;
 use serde::{Deserialize, Serialize};
 
 use super::changes::{SetTable, Touched, cut, deletes_of};
-use super::panes::{ClosingBound, ClosingSpec, as_i64, whole_parts};
+use super::panes::{ClosingSpec, whole_parts};
 use super::shape::Shape;
 use super::table::result_rows;
 use super::waiting::Waiting;
@@ -25,6 +25,7 @@ use crate::element::{StreamElement, Watermark};
 use crate::error::{Error, Result};
 use crate::job::JobContext;
 use crate::memory::Reservation;
+use crate::operators::time_bound::{TimeBound, times};
 use crate::operators::{OperatorContext, OperatorMetrics, Output, PortId, PortSet};
 use crate::rows::take_array;
 
@@ -57,7 +58,7 @@ pub enum Early {
 pub(super) struct Firing {
     shape: Arc<Shape>,
     key: usize,
-    bound: ClosingBound,
+    bound: TimeBound,
     early: Early,
     lateness_us: i64,
     panes: BTreeMap<Option<i64>, FiringPane>,
@@ -87,7 +88,7 @@ impl Firing {
         Ok(Firing {
             shape: Arc::clone(shape),
             key: spec.closing.key,
-            bound: ClosingBound::new(&spec.closing, job)?,
+            bound: TimeBound::new(&spec.closing.bound, &spec.closing.watermark_type, job)?,
             early: spec.early,
             lateness_us: spec.lateness_us,
             panes: BTreeMap::new(),
@@ -152,7 +153,7 @@ impl Firing {
         let arguments = self.shape.arguments(batch)?;
         let keys = self.shape.keys_of(batch)?;
         let mut late = 0;
-        for part in whole_parts(&as_i64(&keys[self.key])?) {
+        for part in whole_parts(&times(&keys[self.key])?) {
             if part.pane.is_some_and(|pane| pane < self.forgotten_below) {
                 late += part.rows.len(rows);
                 continue;
@@ -192,7 +193,7 @@ impl Firing {
         reservation: &Reservation,
         batch_rows: usize,
     ) -> Result<usize> {
-        let fired_below = self.bound.at(at)?;
+        let fired_below = self.bound.at(Watermark(at))?;
         let mut late = 0;
         if fired_below > self.fired_below {
             late = self.tell_waiting(reservation, batch_rows)?;
@@ -201,7 +202,7 @@ impl Firing {
         }
         let forgotten_below = match self.lateness_us {
             0 => fired_below,
-            lateness => self.bound.at(at.saturating_sub(lateness))?,
+            lateness => self.bound.at(Watermark(at.saturating_sub(lateness)))?,
         };
         if forgotten_below > self.forgotten_below {
             self.forgotten_below = forgotten_below;

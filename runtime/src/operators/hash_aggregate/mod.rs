@@ -46,7 +46,6 @@ pub use self::late_keys::LateKeysSpec;
 use self::levels::Levels;
 use self::outgoing::PARTITIONS;
 pub use self::panes::ClosingSpec;
-pub(super) use self::panes::{ClosingBound, as_i64};
 use self::panes::{ClosingKey, Pane, Panes};
 use self::partial::Partial;
 use self::partial_panes::PartialPanes;
@@ -58,6 +57,7 @@ use self::table::{AggregateTable, result_rows};
 use self::waiting::Waiting;
 use super::prelude::*;
 use super::sort_key_spec::inserts_only;
+use super::time_bound::TimeBound;
 pub use crate::aggregates::AggregateSpec;
 use crate::aggregates::StateUse;
 use crate::job::JobContext;
@@ -131,7 +131,7 @@ impl HashAggregate {
         let (mut panes, mut slices, mut partial_key) = (None, None, None);
         if let Some(closing) = spec.emission.closing() {
             let key = ClosingKey::new(spec, closing, job)?;
-            let bound = ClosingBound::new(closing, job)?;
+            let bound = TimeBound::new(&closing.bound, &closing.watermark_type, job)?;
             match (spec.phase, closing.slices) {
                 (AggregatePhase::Partial, _) => partial_key = Some(key),
                 (_, None) => panes = Some(Panes::new(key, bound)),

@@ -12,8 +12,7 @@ use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Int64Array, UInt32Array, new_null_array,
 };
 use arrow::compute::{cast, take};
-use arrow::datatypes::Int64Type;
-use arrow_schema::{DataType, TimeUnit};
+use arrow_schema::DataType;
 use serde::{Deserialize, Serialize};
 
 use super::HashAggregateSpec;
@@ -26,6 +25,7 @@ use crate::error::{Error, Result};
 use crate::expr::{CompiledExpr, Expr, compile, positional_schema};
 use crate::job::JobContext;
 use crate::memory::Reservation;
+use crate::operators::time_bound::{TimeBound, times};
 use crate::rows::{Pages, take_array};
 
 /// Runs of equal keys up to which a batch is cut into slices; with more its rows are gathered by pane.
@@ -42,12 +42,6 @@ pub struct ClosingSpec {
     pub watermark_type: DataType,
     /// Whether values of the key are slices of windows, and of which.
     pub slices: Option<SlicesSpec>,
-}
-
-/// What no later value of a key is below, at watermarks.
-pub(in crate::operators) struct ClosingBound {
-    bound: CompiledExpr,
-    watermark_type: DataType,
 }
 
 /// The key that closes groups. It is the same in all rows of a table, and no key there where tables need not be asked.
@@ -77,7 +71,7 @@ impl ClosingKey {
 
     /// The values of a compact batch.
     pub(super) fn values(&self, batch: &Batch) -> Result<Int64Array> {
-        as_i64(&self.value.evaluate(batch)?)
+        times(&self.value.evaluate(batch)?)
     }
 
     /// Completes rows of results from the table of a value.
@@ -121,7 +115,7 @@ pub(super) type Pane = (Option<i64>, AggregateTable);
 /// See the module.
 pub(super) struct Panes {
     key: ClosingKey,
-    bound: ClosingBound,
+    bound: TimeBound,
     open: BTreeMap<Option<i64>, AggregateTable>,
     /// Panes below it have left.
     closed_below: i64,
@@ -129,7 +123,7 @@ pub(super) struct Panes {
 
 impl Panes {
     /// No pane yet.
-    pub(super) fn new(key: ClosingKey, bound: ClosingBound) -> Self {
+    pub(super) fn new(key: ClosingKey, bound: TimeBound) -> Self {
         Panes { key, bound, open: BTreeMap::new(), closed_below: i64::MIN }
     }
 
@@ -200,8 +194,8 @@ impl Panes {
     }
 
     /// The panes that are complete at a watermark, in the order of their keys.
-    pub(super) fn close(&mut self, Watermark(at): Watermark) -> Result<Vec<Pane>> {
-        let bound = self.bound.at(at)?;
+    pub(super) fn close(&mut self, watermark: Watermark) -> Result<Vec<Pane>> {
+        let bound = self.bound.at(watermark)?;
         if bound <= self.closed_below {
             return Ok(Vec::new());
         }
@@ -243,31 +237,6 @@ impl Panes {
             self.open.insert(known.then_some(key), table);
         }
         Ok(())
-    }
-}
-
-impl ClosingBound {
-    /// Compiles the expression.
-    pub(in crate::operators) fn new(spec: &ClosingSpec, job: &JobContext) -> Result<Self> {
-        let schema = positional_schema(std::slice::from_ref(&spec.watermark_type));
-        Ok(ClosingBound {
-            bound: compile(&spec.bound, &schema, &job.functions)?,
-            watermark_type: spec.watermark_type.clone(),
-        })
-    }
-
-    /// The bound at a watermark.
-    pub(in crate::operators) fn at(&self, at: i64) -> Result<i64> {
-        let micros = DataType::Timestamp(TimeUnit::Microsecond, None);
-        let at = cast(&Int64Array::from(vec![at]), &micros)?;
-        let plain = match &self.watermark_type {
-            DataType::Timestamp(unit, _) => cast(&at, &DataType::Timestamp(*unit, None))?,
-            other => return Err(Error::Internal(format!("a watermark of the type {other}"))),
-        };
-        // A zone changes nothing about the number: the watermark is a point in time already.
-        let typed = cast(&cast(&plain, &DataType::Int64)?, &self.watermark_type)?;
-        let bound = as_i64(&self.bound.evaluate(&Batch::new(vec![typed], 1))?)?;
-        Ok(if bound.is_valid(0) { bound.value(0) } else { i64::MIN })
     }
 }
 
@@ -351,18 +320,10 @@ fn parts_of(closing: &Int64Array, runs_sliced: usize) -> Vec<Part> {
     by_pane.into_iter().map(part).collect()
 }
 
-/// Values of an ordered type as numbers in the same order.
-pub(in crate::operators) fn as_i64(array: &ArrayRef) -> Result<Int64Array> {
-    let array = match array.data_type() {
-        // Days have 32 bits, and no cast to 64.
-        DataType::Date32 => &cast(array, &DataType::Int32)?,
-        _ => array,
-    };
-    Ok(cast(array, &DataType::Int64)?.as_primitive::<Int64Type>().clone())
-}
-
 #[cfg(test)]
 mod tests {
+    use arrow::datatypes::Int64Type;
+
     use super::*;
 
     fn split(closing: Vec<Option<i64>>) -> Vec<(Option<i64>, Vec<i64>)> {

@@ -18,13 +18,14 @@ use arrow::array::ArrayRef;
 use serde::{Deserialize, Serialize};
 
 use super::HashAggregateSpec;
-use super::panes::{ClosingBound, ClosingKey, parts};
+use super::panes::{ClosingKey, parts};
 use super::shape::Shape;
 use super::table::AggregateTable;
 use crate::batch::Batch;
 use crate::element::Watermark;
 use crate::error::{Error, Result};
 use crate::memory::Reservation;
+use crate::operators::time_bound::TimeBound;
 use crate::rows::{Pages, take_array};
 
 /// Numbers of slices stay within this, so that sums of some of them do not overflow.
@@ -51,7 +52,7 @@ pub(super) struct Slices {
     /// The start of a row's slice, and of a window.
     key: ClosingKey,
     spec: SlicesSpec,
-    bound: ClosingBound,
+    bound: TimeBound,
     /// Slices that are not complete.
     open: BTreeMap<i64, AggregateTable>,
     /// By first slice and binary logarithm of the length: blocks that begin at a multiple of their length and are
@@ -78,7 +79,7 @@ impl Slices {
         spec: &HashAggregateSpec,
         slices: SlicesSpec,
         key: ClosingKey,
-        bound: ClosingBound,
+        bound: TimeBound,
     ) -> Result<Self> {
         if spec.withdrawn || spec.grouping_sets.is_some() {
             return Err(Error::Unsupported("windows of slices over such rows".into()));
@@ -166,7 +167,7 @@ impl Slices {
 
     /// Notes that the slices below a watermark are complete; whether windows may leave.
     pub(super) fn close(&mut self, Watermark(at): Watermark) -> Result<bool> {
-        let bound = self.bound.at(at)?;
+        let bound = self.bound.at(Watermark(at))?;
         // Only whole slices are complete.
         self.complete = self.complete.max(self.number(bound));
         Ok(self.complete > self.absorbed)

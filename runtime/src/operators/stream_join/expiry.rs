@@ -7,17 +7,15 @@
 
 use std::collections::BTreeMap;
 
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
-use arrow::compute::cast;
-use arrow::datatypes::Int64Type;
-use arrow_schema::{DataType, SchemaRef, TimeUnit};
+use arrow_schema::SchemaRef;
 
 use super::spec::ExpirySpec;
 use crate::batch::Batch;
 use crate::element::Watermark;
-use crate::error::{Error, Result};
-use crate::expr::{CompiledExpr, compile, positional_schema};
+use crate::error::Result;
+use crate::expr::{CompiledExpr, compile};
 use crate::job::JobContext;
+use crate::operators::time_bound::{TimeBound, times};
 use crate::rows::RowId;
 use crate::state::{MovedRows, RowMultiset};
 
@@ -29,9 +27,8 @@ const NEVER: i64 = i64::MAX;
 /// When rows of a side expire, compiled.
 pub(super) struct Expiry {
     time: CompiledExpr,
-    bound: CompiledExpr,
-    own: Option<CompiledExpr>,
-    watermark_type: DataType,
+    bound: TimeBound,
+    own: Option<TimeBound>,
     /// The number beside each row that is its time.
     pub(super) slot: usize,
 }
@@ -44,61 +41,31 @@ impl Expiry {
         slot: usize,
         job: &JobContext,
     ) -> Result<Self> {
-        let watermark = positional_schema(std::slice::from_ref(&spec.watermark_type));
+        let bound = |bound| TimeBound::new(bound, &spec.watermark_type, job);
         Ok(Expiry {
             time: compile(&spec.time, schema, &job.functions)?,
-            bound: compile(&spec.bound, &watermark, &job.functions)?,
-            own: spec
-                .own
-                .as_ref()
-                .map(|own| compile(own, &watermark, &job.functions))
-                .transpose()?,
-            watermark_type: spec.watermark_type.clone(),
+            bound: bound(&spec.bound)?,
+            own: spec.own.as_ref().map(bound).transpose()?,
             slot,
         })
     }
 
     /// The times of a batch's rows.
     pub(super) fn times(&self, batch: &Batch) -> Result<Vec<i64>> {
-        let times = as_i64(&self.time.evaluate(batch)?)?;
+        let times = times(&self.time.evaluate(batch)?)?;
         Ok(times.iter().map(|time| time.unwrap_or(NEVER)).collect())
     }
 
     /// The time below which rows match nothing that comes after a watermark.
     pub(super) fn bound_at(&self, watermark: Watermark) -> Result<i64> {
-        self.time_at(&self.bound, watermark)
+        self.bound.at(watermark)
     }
 
     /// The time below which rows are late when a watermark has passed.
     fn late_below(&self, watermark: Watermark) -> Result<i64> {
         let Some(own) = &self.own else { return Ok(i64::MIN) };
-        Ok(self.time_at(own, watermark)?.min(self.bound_at(watermark)?))
+        Ok(own.at(watermark)?.min(self.bound_at(watermark)?))
     }
-
-    fn time_at(&self, expr: &CompiledExpr, Watermark(at): Watermark) -> Result<i64> {
-        if at == i64::MIN || at == i64::MAX {
-            return Ok(at);
-        }
-        let micros = DataType::Timestamp(TimeUnit::Microsecond, None);
-        let at = cast(&Int64Array::from(vec![at]), &micros)?;
-        let plain = match &self.watermark_type {
-            DataType::Timestamp(unit, _) => cast(&at, &DataType::Timestamp(*unit, None))?,
-            other => return Err(Error::Internal(format!("a watermark of the type {other}"))),
-        };
-        // A zone changes nothing about the number: the watermark is a point in time already.
-        let typed = cast(&cast(&plain, &DataType::Int64)?, &self.watermark_type)?;
-        let bound = as_i64(&expr.evaluate(&Batch::new(vec![typed], 1))?)?;
-        Ok(if bound.is_valid(0) { bound.value(0) } else { i64::MIN })
-    }
-}
-
-/// Timestamps, dates and integers as numbers of their unit.
-fn as_i64(values: &ArrayRef) -> Result<Int64Array> {
-    let narrow = match values.data_type() {
-        DataType::Date32 => cast(values, &DataType::Int32)?,
-        _ => values.clone(),
-    };
-    Ok(cast(&narrow, &DataType::Int64)?.as_primitive::<Int64Type>().clone())
 }
 
 /// The rows of a side by their time, and what has expired.

@@ -95,6 +95,7 @@ impl Case {
             right: of_side(self.from),
             null_equal: false,
             null_aware: false,
+            lookup: None,
             filter: Some(filter),
             output,
         })

@@ -3,7 +3,8 @@
 //! The rows of both sides are kept by key. A batch of either side is taken into the state of its side and matched with
 //! the rows of the other side as they are; what comes out turns the join of the inputs before the batch into that after
 //! it. A row whose matches matter (of outer, semi, anti and mark joins) is emitted anew when it gets its first match or
-//! loses its last one. All output of a batch leaves before the next one is taken, in pieces, so that nothing is held
+//! loses its last one. Where one side is looked up, only rows of the other one make output, by what there is when they
+//! come. All output of a batch leaves before the next one is taken, in pieces, so that nothing is held
 //! back at a barrier. A watermark lets rows be forgotten that can match nothing more (see `expiry`). The state is
 //! charged to a reservation and does not spill.
 
@@ -11,6 +12,9 @@ mod expiry;
 #[cfg(test)]
 mod expiry_tests;
 mod listed;
+mod looked_up;
+#[cfg(test)]
+mod lookup_tests;
 mod shape;
 mod spec;
 mod states;
@@ -25,6 +29,7 @@ pub use self::spec::{
 
 use std::collections::VecDeque;
 
+use self::looked_up::{LookedUp, by_kind};
 use self::shape::Shape;
 use self::states::States;
 use self::sweep::Sweep;
@@ -40,6 +45,10 @@ pub struct StreamJoin {
     batch_rows: usize,
     input: Option<(usize, Batch)>,
     work: Option<Work>,
+    /// What was looked up for rows that may be withdrawn.
+    looked_up: Option<LookedUp>,
+    /// Such rows of the batch in hand.
+    withdrawn: Option<Batch>,
     /// Rows that are to leave the state, side by side.
     sweeps: VecDeque<Sweep>,
     /// Sides of which rows have expired.
@@ -58,13 +67,16 @@ impl StreamJoin {
     /// `Unsupported` for types that cannot be kept.
     pub fn new(spec: &StreamJoinSpec, job: &JobContext) -> Result<Self> {
         let shape = Shape::new(spec, job)?;
-        let states = States::new(&shape, &job.memory.reserve("StreamJoin"))?;
+        let reservation = job.memory.reserve("StreamJoin");
+        let states = States::new(&shape, &reservation)?;
         Ok(StreamJoin {
             shape,
             states,
             batch_rows: job.options.batch_rows.max(1),
             input: None,
             work: None,
+            looked_up: LookedUp::of(spec, &reservation)?,
+            withdrawn: None,
             sweeps: VecDeque::new(),
             due: [false; 2],
             gathered: Coalescer::new(job.options.batch_rows),
@@ -75,18 +87,42 @@ impl StreamJoin {
 
     /// Takes a batch into the state; what it emits is work to be done.
     fn take_up(&mut self, side: usize, batch: Batch, cx: &OperatorContext<'_>) -> Result<()> {
+        if self.shape.lookup == Some(side) {
+            let arrived = self.states.arrive(&self.shape, side, batch)?;
+            self.states.rows[side].settle(&arrived.changes.keys);
+            return self.states.compact(side);
+        }
+        let batch = match &mut self.looked_up {
+            None => batch,
+            Some(looked_up) => {
+                let [comes, goes] = by_kind(batch.compact()?)?;
+                self.withdrawn = goes;
+                let Some(comes) = comes else { return Ok(()) };
+                looked_up.add(&comes)?;
+                comes
+            }
+        };
         let before = self.states.regime();
         let mut arrived = self.states.arrive(&self.shape, side, batch)?;
         OperatorMetrics::add(&cx.metrics.late_rows, arrived.late as u64);
         if let Some(keyless) = arrived.keyless.take() {
             let rows: Vec<u32> = (0..keyless.num_rows() as u32).collect();
             let out = own_alone(&self.shape, side, &keyless, &rows, &vec![0; rows.len()])?;
+            self.take_note(&out)?;
             self.gathered.keep(out);
         }
         let came = (side, arrived);
         let work = Work::begin(&self.shape, &mut self.states, came, before, self.batch_rows)?;
         self.work = Some(work);
         Ok(())
+    }
+
+    /// Remembers what rows gave that may be withdrawn.
+    fn take_note(&mut self, output: &Batch) -> Result<()> {
+        match &mut self.looked_up {
+            Some(looked_up) => looked_up.add_given(&output.clone().compact()?),
+            None => Ok(()),
+        }
     }
 
     /// The next output of what is to be done; none when everything is.
@@ -97,6 +133,7 @@ impl StreamJoin {
         while let Some(work) = &mut self.work {
             match work.next(&self.shape, &mut self.states, cx)? {
                 Some(batch) => {
+                    self.take_note(&batch)?;
                     if let Some(ready) = self.gathered.push(batch)? {
                         return Ok(Some(ready));
                     }
@@ -107,6 +144,12 @@ impl StreamJoin {
                     }
                 }
             }
+        }
+        if let (Some(goes), Some(looked_up)) = (self.withdrawn.take(), &mut self.looked_up)
+            && let Some(batch) = looked_up.withdraw(&goes)?
+            && let Some(ready) = self.gathered.push(batch)?
+        {
+            return Ok(Some(ready));
         }
         for side in 0..2 {
             if std::mem::take(&mut self.due[side]) {
@@ -207,12 +250,18 @@ impl Operator for StreamJoin {
     ) -> Result<StateSnapshot> {
         let mut bytes = vec![u8::from(self.ended[0]), u8::from(self.ended[1])];
         self.states.write_to(&mut bytes);
+        let mut looked_up = Vec::new();
+        self.looked_up.iter().for_each(|rows| rows.write_to(&mut looked_up));
+        bytes.splice(2..2, looked_up);
         Ok(StateSnapshot { bytes })
     }
 
     fn restore(&mut self, snapshot: StateSnapshot, _cx: &mut OperatorContext<'_>) -> Result<()> {
         let mut bytes = snapshot.bytes.as_slice();
         self.ended = crate::rows::take_array::<2>(&mut bytes)?.map(|ended| ended != 0);
+        if let Some(looked_up) = &mut self.looked_up {
+            looked_up.read_from(&mut bytes)?;
+        }
         self.states.read_from(&self.shape, &mut bytes)?;
         self.due = [true; 2];
         Ok(())
@@ -228,6 +277,10 @@ impl Operator for StreamJoin {
 
     fn close(&mut self, _cx: &mut OperatorContext<'_>) -> Result<()> {
         self.states.clear();
+        if let Some(looked_up) = &mut self.looked_up {
+            looked_up.clear();
+        }
+        self.withdrawn = None;
         self.gathered.clear();
         self.sweeps.clear();
         (self.input, self.work) = (None, None);

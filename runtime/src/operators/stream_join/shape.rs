@@ -88,6 +88,8 @@ pub(super) struct Shape {
     pub(super) deferred: bool,
     /// Whether rows of a tracked side that have a match need not be kept, as that never changes.
     pub(super) settled_by_match: bool,
+    /// The side that is looked up, if the other one alone makes output.
+    pub(super) lookup: Option<usize>,
     /// Whether a NULL key is a key like any other.
     pub(super) null_equal: bool,
     /// See [`StreamJoinSpec::null_aware`].
@@ -133,6 +135,7 @@ impl Shape {
             by_row,
             deferred: expires == [true, true] && appended && tracked.contains(&true),
             settled_by_match: appended && !pairs && !by_row && !spec.null_aware,
+            lookup: spec.lookup.map(usize::from),
             null_equal: spec.null_equal,
             null_aware: spec.null_aware,
             outputs: [output(0)?, output(1)?],
@@ -168,17 +171,26 @@ fn check(spec: &StreamJoinSpec, pairs: bool, alone: Alone) -> Result<()> {
     if spec.left.keys.len() != spec.right.keys.len() {
         return wrong("with different numbers of keys");
     }
-    let plain = spec.filter.is_none()
-        && spec.left.expiry.is_none()
-        && spec.right.expiry.is_none()
-        && spec.left.keys.len() == 1;
+    let plain = spec.filter.is_none() && !expires(spec) && spec.left.keys.len() == 1;
     if spec.null_aware && (pairs || alone != Alone::Anti || !plain) {
         return wrong("that minds NULLs is an anti join of one key without a filter and an expiry");
+    }
+    let looks_up = match spec.lookup {
+        None => true,
+        Some(0) => matches!(spec.kind, StreamJoinKind::Inner | StreamJoinKind::Right),
+        Some(_) => matches!(spec.kind, StreamJoinKind::Inner | StreamJoinKind::Left),
+    };
+    if !looks_up || (spec.lookup.is_some() && expires(spec)) {
+        return wrong("that looks a side up gives rows of the other side, for ever");
     }
     if alone != Alone::Mark && spec.output.contains(&StreamJoinColumn::Mark) {
         return wrong("without marks emits a mark");
     }
     Ok(())
+}
+
+fn expires(spec: &StreamJoinSpec) -> bool {
+    spec.left.expiry.is_some() || spec.right.expiry.is_some()
 }
 
 /// An output column, as a field of the side that is joined or of the other one.
@@ -278,9 +290,11 @@ impl SideShape {
             .ok_or_else(|| Error::Internal("a stream join of a column it does not have".into()))?;
         let first_number = if counts_matches { 2 } else { 0 };
         let expiry = own.expiry.as_ref().map(|e| Expiry::new(e, &schema, first_number, job));
+        let looks_up = spec.lookup.is_some_and(|lookup| usize::from(lookup) != side);
         let keys_alone = (0..fields.len()).all(|field| key_fields.contains(&field));
         Ok(SideShape {
-            counted: own.withdrawn || (keys_alone && own.expiry.is_none()),
+            // Rows that look others up are not kept.
+            counted: !looks_up && (own.withdrawn || (keys_alone && own.expiry.is_none())),
             withdrawn: own.withdrawn,
             numbers: first_number + usize::from(own.expiry.is_some()),
             expiry: expiry.transpose()?,

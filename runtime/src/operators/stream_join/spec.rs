@@ -19,6 +19,10 @@ pub struct StreamJoinSpec {
     /// NOT IN: of an anti join with one key, whose rows come out if the other side is empty, or if their key is not
     /// NULL, no key of the other side is NULL and none equals it.
     pub null_aware: bool,
+    /// The side, by its port, whose rows are looked up as they are when a row of the other side comes: what becomes of
+    /// them later changes nothing that has left. The output has all columns of the other side where its rows may be
+    /// withdrawn.
+    pub lookup: Option<u16>,
     /// What pairs with equal keys must satisfy besides, over the left side's columns, then the right side's.
     pub filter: Option<Expr>,
     /// The output's columns.

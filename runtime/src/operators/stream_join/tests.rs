@@ -94,6 +94,7 @@ impl Case {
             right: of_side(1),
             null_equal: self.null_equal,
             null_aware: false,
+            lookup: None,
             filter: self.ascending.then(|| numbers_ascend(self.forms.len())),
             output: output
                 .into_iter()
@@ -308,6 +309,7 @@ fn not_in_minds_nulls() {
             right: of_side(1),
             null_equal: false,
             null_aware: true,
+            lookup: None,
             filter: None,
             output: (0..3).map(column).collect(),
         });
@@ -362,6 +364,7 @@ fn what_contradicts_itself_is_refused() {
         right: side(1),
         null_equal: false,
         null_aware,
+        lookup: None,
         filter: None,
         output: vec![output],
     };

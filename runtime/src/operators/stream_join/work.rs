@@ -143,6 +143,9 @@ impl Work {
             states.rows[tracked].remove(&self.settled);
             states.compact(tracked)?;
         }
+        if shape.lookup == Some(1 - self.side) {
+            states.rows[self.side].remove(&self.changes.ids);
+        }
         states.compact(self.side)
     }
 

@@ -15,6 +15,7 @@ use super::means::DecimalMean;
 use super::navigation::Navigation;
 use super::pieces::Chunk;
 use super::ranking::Ranking;
+use super::session::SessionEdge;
 use super::sums::Sum;
 use crate::batch::Batch;
 use crate::error::{Error, Result};
@@ -25,6 +26,7 @@ use crate::expr::{CompiledExpr, FunctionRegistry, compile};
 enum Kind {
     Ranking(Ranking),
     Navigation(Navigation),
+    Session(SessionEdge),
     Sum(Sum),
     Extreme(Extreme),
     DecimalMean(Box<DecimalMean>),
@@ -41,6 +43,9 @@ impl Kind {
             return Ok(Kind::Navigation(navigation));
         }
         if !spec.aggregate {
+            if let Some(edge) = SessionEdge::of(name) {
+                return Ok(Kind::Session(edge));
+            }
             return match Ranking::of(name) {
                 Some(ranking) => Ok(Kind::Ranking(ranking)),
                 None => Err(Error::Unsupported(format!("the window function {name}"))),
@@ -62,7 +67,7 @@ impl Kind {
 
     fn uses_frame(&self) -> bool {
         match self {
-            Kind::Ranking(_) => false,
+            Kind::Ranking(_) | Kind::Session(_) => false,
             Kind::Navigation(navigation) => navigation.uses_frame(),
             Kind::Sum(_) | Kind::Extreme(_) | Kind::DecimalMean(_) | Kind::Accumulator(_) => true,
         }
@@ -187,6 +192,7 @@ impl CompiledFunctions {
         let result = &function.result;
         match &function.kind {
             Kind::Ranking(ranking) => ranking.evaluate(chunk, args),
+            Kind::Session(edge) => edge.evaluate(chunk, args),
             Kind::Navigation(navigation) if navigation.uses_frame() => {
                 navigation.in_frame(frames()?, args, function.ignore_nulls)
             }

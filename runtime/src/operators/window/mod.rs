@@ -14,6 +14,7 @@ mod navigation;
 mod over_rows;
 mod pieces;
 mod ranking;
+mod session;
 mod sums;
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,7 @@ pub use self::frame::{FrameBound, FrameUnits, WindowFrameSpec};
 use self::function::CompiledFunctions;
 pub(crate) use self::over_rows::WindowOverRows;
 use self::pieces::{Chunk, LastRow, Piece};
+pub(crate) use self::session::without_time;
 use super::contract::restore_batches;
 use super::prelude::*;
 use super::sort_key_spec::{SortKeyColumns, SortKeySpec, inserts_only};

@@ -116,6 +116,15 @@ impl RowMultiset {
         store.id_bound() as RowId
     }
 
+    /// The key of a row; [`NO_ROW`] for one that counts no more.
+    #[inline]
+    pub fn key_of(&self, id: RowId) -> RowId {
+        match self.read::<u32>(id, self.row_slots.key) {
+            0 => NO_ROW,
+            key => key - 1,
+        }
+    }
+
     /// Takes rows away that count, however often they are there.
     pub fn remove(&mut self, ids: &[RowId]) {
         for &id in ids {

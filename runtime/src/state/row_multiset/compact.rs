@@ -43,13 +43,14 @@ impl MovedRows {
 pub struct Compacted {
     /// Where the rows went, if they moved.
     pub rows: Option<MovedRows>,
-    keys: bool,
+    /// Where the keys went, if they moved.
+    pub keys: Option<MovedRows>,
 }
 
 impl Compacted {
     /// Whether rows or keys have new ids.
     pub fn happened(&self) -> bool {
-        self.keys || self.rows.is_some()
+        self.keys.is_some() || self.rows.is_some()
     }
 }
 
@@ -63,8 +64,7 @@ impl RowMultiset {
         let mut done = Compacted::default();
         let pays = |places: usize, live: usize| places >= COMPACT_ROWS_MIN && live * 2 < places;
         if pays(self.keys.len(), self.live_keys) {
-            self.compact_keys()?;
-            done.keys = true;
+            done.keys = Some(self.compact_keys()?);
         }
         if pays(self.store().len(), self.live) {
             done.rows = Some(self.compact_rows()?);
@@ -96,7 +96,7 @@ impl RowMultiset {
         Ok(moved)
     }
 
-    fn compact_keys(&mut self) -> Result<()> {
+    fn compact_keys(&mut self) -> Result<MovedRows> {
         let head = self.key_slots.head;
         let kept: Vec<RowId> =
             self.keys.ids().filter(|&key| self.read_key::<u32>(key, head) != 0).collect();
@@ -109,7 +109,7 @@ impl RowMultiset {
         for id in live {
             rows.update(id, slot, |link| moved.link(link));
         }
-        Ok(())
+        Ok(moved)
     }
 }
 

@@ -1,0 +1,128 @@
+//! Rows and partitions that the bound alone completes.
+//!
+//! They are held by the time that completes them. Complete partitions are computed as they are. Complete rows join the
+//! rows of their partition that functions still look at, where there are such functions.
+
+use arrow::array::{AsArray, BooleanArray};
+use arrow::compute::filter;
+use arrow_schema::DataType;
+
+use super::EventTimeWindowSpec;
+use super::held::Held;
+use super::history::History;
+use super::ordered::OrderedWindow;
+use super::reach::Reach;
+use crate::batch::Batch;
+use crate::error::Result;
+use crate::expr::{CompiledExpr, compile, positional_schema};
+use crate::job::JobContext;
+use crate::memory::Reservation;
+use crate::operators::contract::restore_batches;
+use crate::operators::prelude::StateSnapshot;
+use crate::operators::time_bound::times;
+use crate::rows::{take_array, take_bytes};
+
+/// See the module.
+pub(super) struct Settled {
+    types: Vec<DataType>,
+    time: CompiledExpr,
+    window: OrderedWindow,
+    held: Held,
+    history: Option<History>,
+    reservation: Reservation,
+}
+
+impl Settled {
+    /// Compiles the window; `reach` is how far functions look where single rows are completed.
+    pub(super) fn new(
+        spec: &EventTimeWindowSpec,
+        reach: Option<&Reach>,
+        job: &JobContext,
+    ) -> Result<Self> {
+        let reservation = job.memory.reserve("EventTimeWindow");
+        // Without functions no row looks at another.
+        let reach = reach.filter(|_| !spec.window.functions.is_empty());
+        let history = reach.map(|reach| History::new(&spec.window, *reach, &reservation, job));
+        let schema = positional_schema(&spec.window.input);
+        Ok(Settled {
+            types: spec.window.input.clone(),
+            time: compile(&spec.completion.time, &schema, &job.functions)?,
+            window: OrderedWindow::new(&spec.window, job)?,
+            held: Held::new(job.options.batch_rows.max(1)),
+            history: history.transpose()?,
+            reservation,
+        })
+    }
+
+    /// Takes the rows of a compact batch that are in time; gives the number of the others.
+    pub(super) fn take(&mut self, batch: Batch, complete_below: i64) -> Result<usize> {
+        let mut times = times(&self.time.evaluate(&batch)?)?;
+        let mut batch = batch;
+        let is_late = |time: Option<i64>| time.is_some_and(|time| time < complete_below);
+        let late = times.iter().filter(|&time| is_late(time)).count();
+        if late > 0 {
+            let in_time: BooleanArray = times.iter().map(|time| Some(!is_late(time))).collect();
+            batch = batch.filter(&in_time)?.compact()?;
+            times = filter(&times, &in_time)?.as_primitive().clone();
+        }
+        if batch.num_rows() > 0 {
+            self.held.add(batch, &times)?;
+            self.charge()?;
+        }
+        Ok(late)
+    }
+
+    /// What a bound completes, or everything without one.
+    pub(super) fn complete(&mut self, bound: Option<i64>) -> Result<Option<Batch>> {
+        let ready = self.held.take_below(bound)?;
+        let ready = ready.map(|ready| self.window.sort(ready)).transpose()?;
+        let complete = match &mut self.history {
+            None => ready.map(|ready| self.window.evaluate(ready)).transpose()?,
+            Some(history) => {
+                let times = ready.as_ref().map(|rows| times(&self.time.evaluate(rows)?));
+                let ready = ready.as_ref().zip(times.transpose()?);
+                history.complete(ready, bound, &self.window)?
+            }
+        };
+        self.charge()?;
+        Ok(complete)
+    }
+
+    fn charge(&mut self) -> Result<()> {
+        self.reservation.try_resize(self.held.memory_bytes())
+    }
+
+    /// Appends everything to a snapshot.
+    pub(super) fn write_to(&self, out: &mut Vec<u8>) -> Result<()> {
+        let held = StateSnapshot::of_batches(&self.held.batches(), &self.types)?.bytes;
+        out.extend_from_slice(&(held.len() as u64).to_le_bytes());
+        out.extend_from_slice(&held);
+        if let Some(history) = &self.history {
+            history.write_to(out);
+        }
+        Ok(())
+    }
+
+    /// Takes over what [`Self::write_to`] wrote.
+    pub(super) fn read_from(&mut self, bytes: &mut &[u8]) -> Result<()> {
+        self.clear();
+        let held = u64::from_le_bytes(take_array(bytes)?) as usize;
+        let held = StateSnapshot { bytes: take_bytes(bytes, held)?.to_vec() };
+        for batch in restore_batches(&held)? {
+            self.take(batch, i64::MIN)?;
+        }
+        match &mut self.history {
+            Some(history) => history.read_from(bytes),
+            None => Ok(()),
+        }
+    }
+
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) {
+        self.held.clear();
+        if let Some(history) = &mut self.history {
+            history.clear();
+        }
+        self.reservation.shrink(usize::MAX);
+    }
+}
