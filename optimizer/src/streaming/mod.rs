@@ -214,8 +214,10 @@ fn refused(what: &str, hint: &str) -> OptimizerError {
     }
 }
 
-/// What EMIT says where it says nothing.
-const AT_CLOSE: Emit = Emit { when: EmitWhen::WindowClose, allow_lateness_us: 0 };
+/// Whether EMIT says no more than what holds without it.
+fn at_close(emit: &Emit) -> bool {
+    emit.when == EmitWhen::WindowClose && emit.allow_lateness_us == 0
+}
 
 struct Walk<'a> {
     stream_of: &'a StreamOf,
@@ -397,12 +399,12 @@ impl Walk<'_> {
 
     /// Whether results are wanted once, when they are final.
     fn emits_at_close(&self) -> bool {
-        self.emit.is_none_or(|emit| emit == AT_CLOSE)
+        self.emit.as_ref().is_none_or(at_close)
     }
 
     /// EMIT ON WINDOW CLOSE over a query without groups: its rows wait until the watermark has passed them.
     fn complete_rows(&mut self, rel: &mut Rel) {
-        let wanted = self.emit == Some(AT_CLOSE) && !self.obeyed;
+        let wanted = self.emit.as_ref().is_some_and(at_close) && !self.obeyed;
         if !wanted || !rel.flow.live || rel.flow.changes {
             return;
         }
@@ -517,7 +519,7 @@ impl Walk<'_> {
     /// When results leave of groups that a key closes.
     fn emission(&mut self, closing: Closing) -> Emission {
         self.obeyed = true;
-        match self.emit.filter(|emit| *emit != AT_CLOSE) {
+        match self.emit.filter(|emit| !at_close(emit)) {
             None => Emission::Closed(closing),
             Some(emit) => Emission::Fired(closing, emit),
         }

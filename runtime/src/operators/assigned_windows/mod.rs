@@ -25,7 +25,7 @@ use self::panes::{Fired, Panes, read_numbers, write_numbers};
 pub use self::spec::{AssignedWindowsSpec, RowOrder, WindowingSpec};
 use super::prelude::*;
 use super::sort_key_spec::inserts_only;
-use super::time_bound::{TimeBound, times};
+use super::time_bound::{self, TimeBound};
 use crate::expr::{CompiledExpr, compile, compile_all, positional_schema};
 use crate::job::JobContext;
 use crate::rows::{RowId, take_array, unpacked_type};
@@ -157,7 +157,7 @@ impl AssignedWindows {
     /// The times of rows; NULL where they have none.
     fn times(&self, batch: &Batch) -> Result<Int64Array> {
         match &self.exprs.time {
-            Some(time) => times(&time.evaluate(batch)?),
+            Some(time) => time_bound::times(&time.evaluate(batch)?),
             None => Ok(Int64Array::new_null(batch.num_rows())),
         }
     }
@@ -191,7 +191,7 @@ impl AssignedWindows {
             exprs.iter().map(|expr| expr.evaluate(batch)).collect()
         };
         let (keys, arguments) = (evaluate(&self.exprs.keys)?, evaluate(&self.exprs.arguments)?);
-        let row_times = times(&self.exprs.row_time.evaluate(batch)?)?;
+        let row_times = time_bound::times(&self.exprs.row_time.evaluate(batch)?)?;
         let row_times: Vec<i64> = row_times.iter().map(|time| time.unwrap_or(i64::MIN)).collect();
         self.panes.take(&assigned, ids, &row_times, (&keys, &arguments))?;
         Ok(late)

@@ -81,7 +81,7 @@ fn told(
 }
 
 fn lines(batch: &Batch) -> Vec<String> {
-    let column = |at: usize| times(&batch.columns()[at]).unwrap();
+    let column = |at: usize| time_bound::times(&batch.columns()[at]).unwrap();
     let (key, time, start, end) = (column(0), column(1), column(4), column(5));
     let number = column(6);
     let row = |row: usize| {
@@ -270,7 +270,7 @@ fn the_last_rows_of_a_window_are_kept_however_many_come() {
         all.push(rows(&[(7, 5000, 0.0)]));
         let out = driver.run(vec![all]).unwrap();
         let StreamElement::Batch(batch) = &out[0] else { panic!("emitted {:?}", out[0]) };
-        let times = times(&batch.columns()[1]).unwrap();
+        let times = time_bound::times(&batch.columns()[1]).unwrap();
         assert_eq!(times.values().as_ref(), [998 * SECOND, 999 * SECOND]);
         assert_eq!((out.len(), driver.metrics.late_rows.load(Ordering::Relaxed) > 0), (2, true));
     }
