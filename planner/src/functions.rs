@@ -19,6 +19,7 @@ use crate::bind::SqlFunction;
 use crate::bytes::bytea;
 use crate::conversions::{self, IntervalPlanner};
 use crate::field_access::NoFieldPlanner;
+use crate::jsonb;
 use crate::map_access::MapAccessPlanner;
 use crate::ordered_set;
 use crate::rewrite::{QuotientPlanner, single_value};
@@ -26,7 +27,7 @@ use crate::vectors::{DistancePlanner, vector};
 use crate::windows;
 
 /// Functions that are none of users' business: plans call them, or nothing here can answer them.
-const HIDDEN: [&str; 15] = [
+const HIDDEN: [&str; 19] = [
     "as_interval",
     "as_text",
     "as_whole",
@@ -39,6 +40,10 @@ const HIDDEN: [&str; 15] = [
     "input_file_name",
     "interval_length",
     "interval_times",
+    "jsonb_get",
+    "jsonb_get_text",
+    "jsonb_of_lists",
+    "jsonb_text",
     "single_value",
     "window_floor",
     "window_shift",
@@ -114,6 +119,7 @@ pub fn own_scalar_functions() -> Vec<Arc<ScalarUDF>> {
     let mut functions = conversions::functions();
     functions.extend([bytea(), vector(), single_value()]);
     functions.extend(windows::functions());
+    functions.extend(jsonb::functions());
     functions
 }
 

@@ -15,6 +15,7 @@ use datafusion_sql::sqlparser::ast::{
 use super::date_parts::rewrite_date_part;
 use super::delimiters::computed_delimiter;
 use super::interval_literals::rewrite_interval;
+use super::jsonb_forms::{restore_lambdas, rewrite_jsonb};
 use super::names::{normalized, span_of_name};
 use super::operators::{minus_before_power, rewrite_operator};
 use super::patterns::rewrite_pattern;
@@ -90,6 +91,7 @@ impl VisitorMut for Desugar<'_> {
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<PlannerError> {
         minus_before_power(expr);
+        restore_lambdas(expr);
         let Expr::Value(value) = expr else {
             return ControlFlow::Continue(());
         };
@@ -135,6 +137,7 @@ impl VisitorMut for Desugar<'_> {
         named_fields(expr);
         array(expr);
         computed_delimiter(expr);
+        rewrite_jsonb(expr);
         stop(rewrite_timestamp_pattern(expr))
     }
 }

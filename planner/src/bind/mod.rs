@@ -17,6 +17,7 @@ mod event_time_field;
 mod group_windows;
 mod insert_any;
 mod interval_literals;
+mod jsonb_forms;
 mod load;
 mod locate;
 mod looked_up;

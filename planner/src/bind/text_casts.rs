@@ -11,6 +11,7 @@ use datafusion_sql::sqlparser::ast::{
 use super::names::normalized;
 use super::struct_values::named_row;
 use crate::bytes::BYTEA;
+use crate::jsonb::{JsonFunction, is_jsonb};
 use crate::vectors::{VECTOR, dimensions};
 
 /// The written cast as a call, if it is one of those.
@@ -71,6 +72,9 @@ pub(super) fn rewrite_values(source: &mut Query, table: &SchemaRef, columns: &[I
                     if item.data_type() == &DataType::Float64 =>
                 {
                     *value = vector(value.clone(), *dimensions);
+                }
+                other if is_jsonb(other) => {
+                    *value = call(JsonFunction::Parse.name(), vec![value.clone()]);
                 }
                 _ => {}
             }

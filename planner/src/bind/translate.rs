@@ -198,6 +198,8 @@ fn no_signature(message: &str) -> Option<PlannerError> {
     let (call, rest) = rest.split_once('\'')?;
     let call = with_sql_types(call);
     let candidates = rest.lines().skip(1).map(str::trim).filter(|l| l.ends_with(')'));
+    // Functions that judge their arguments themselves have no list of types.
+    let candidates = candidates.filter(|l| !l.contains("UserDefined"));
     let candidates: Vec<String> = candidates.map(with_sql_types).collect();
     let detail =
         (!candidates.is_empty()).then(|| format!("It can be called as {}.", candidates.join(", ")));

@@ -9,6 +9,7 @@ use datafusion_expr::planner::TypePlanner;
 use datafusion_sql::sqlparser::ast::{DataType as SqlType, ExactNumberInfo, TimezoneInfo};
 
 use super::text_casts::vector_dimensions;
+use crate::jsonb::jsonb_type;
 use crate::vectors::vector_type;
 
 /// See the module.
@@ -36,6 +37,7 @@ impl TypePlanner for Types {
                 DataType::Utf8View
             }
             SqlType::Blob(_) | SqlType::Bytes(_) => DataType::Binary,
+            SqlType::JSONB => jsonb_type(),
             SqlType::Custom(name, modifiers) => match vector_dimensions(sql_type) {
                 Some(dimensions) => vector_type(dimensions),
                 None if name.to_string().eq_ignore_ascii_case("timestamp_ltz") => {

@@ -15,6 +15,7 @@ mod external;
 mod hint_places;
 mod hints;
 mod jobs;
+mod json_arrows;
 mod keywords;
 mod materialized;
 mod operators;
@@ -38,6 +39,9 @@ use crate::statement::{DropKind, Emit, ExplainOptions, JobName};
 pub use hint_places::HintScope;
 pub use hints::Hint;
 pub(crate) use hints::OPTIONS;
+
+/// The operator that stands for an arrow between a name and a constant.
+pub(crate) const JSON_ARROW: &str = "->";
 
 pub(crate) use asof::USING as ASOF_USING;
 pub(crate) use copy::{CopyAst, CopySource};

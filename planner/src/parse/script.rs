@@ -16,8 +16,8 @@ use super::materialized::Materialized;
 use super::position::{LineIndex, span_of, split_place};
 use super::table_columns::TakenColumns;
 use super::{
-    Ast, DescribeAst, ParsedStatement, aggregate_prefix, asof, changelog, depth, hints, keywords,
-    operators, option_keys, window_functions,
+    Ast, DescribeAst, ParsedStatement, aggregate_prefix, asof, changelog, depth, hints,
+    json_arrows, keywords, operators, option_keys, window_functions,
 };
 use crate::error::{PlannerError, Result, Span};
 use crate::statement::{ExplainFormat, ExplainOptions};
@@ -93,6 +93,7 @@ impl<'a> Script<'a> {
         let mut stripped = tokens.clone();
         operators::join(&mut stripped);
         option_keys::join(&mut stripped);
+        json_arrows::mark(&mut stripped);
         aggregate_prefix::rewrite(&mut stripped);
         changelog::rewrite(&mut stripped);
         asof::rewrite(&mut stripped);

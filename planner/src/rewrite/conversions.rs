@@ -17,6 +17,7 @@ use datafusion_optimizer::AnalyzerRule;
 
 use super::typed::rewrite_expressions;
 use crate::conversions::Conversion;
+use crate::jsonb::{JsonFunction, is_jsonb};
 
 /// The rule for whole plans.
 #[derive(Debug)]
@@ -220,6 +221,9 @@ fn converted(expr: Expr, to: &DataType, schema: &DFSchema, zone: &Arc<str>) -> (
         let here = DataType::Timestamp(*unit, Some(Arc::clone(zone)));
         let (expr, _) = converted(expr, &here, schema, zone);
         return (cast(expr, here), true);
+    }
+    if is_jsonb(&from) && to.is_string() {
+        return (JsonFunction::AsText.function().call(vec![expr]), true);
     }
     let conversion = match (&from, to) {
         (DataType::Float32 | DataType::Float64, to) if to.is_integer() => Conversion::AsWhole,

@@ -1,5 +1,6 @@
 //! The SQL names of types, as DESCRIBE, the information schema and the table format show them.
 
+use crate::jsonb::is_jsonb;
 use arrow::datatypes::{DataType, TimeUnit};
 
 /// The SQL name of a type; nested types name their parts.
@@ -37,6 +38,7 @@ pub fn sql_type_name(data_type: &DataType) -> String {
         DataType::FixedSizeList(item, size) => {
             return format!("{}[{size}]", sql_type_name(item.data_type()));
         }
+        jsonb if is_jsonb(jsonb) => "JSONB",
         DataType::Struct(fields) => {
             let part = |name: &str, part: &DataType| format!("{name} {}", sql_type_name(part));
             let parts: Vec<String> = fields.iter().map(|f| part(f.name(), f.data_type())).collect();

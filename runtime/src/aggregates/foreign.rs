@@ -7,7 +7,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, UInt32Array, new_empty_array};
+use arrow::array::{Array, ArrayRef, UInt32Array, new_empty_array, new_null_array};
 use arrow::compute::{cast, take};
 use arrow::datatypes::DataType;
 use datafusion_expr::{EmitTo, GroupsAccumulator};
@@ -77,6 +77,13 @@ impl Foreign {
 
     /// Lets the accumulator know all groups.
     fn extend(&mut self) -> Result<()> {
+        if self.function.fun().name() == "sum" && self.total > 0 {
+            // Without a row its groups would have a sum of nothing, which is NULL.
+            let nulls: Vec<ArrayRef> =
+                self.arg_types.iter().map(|arg| new_null_array(arg, self.total)).collect();
+            let indices: Vec<usize> = (0..self.total).collect();
+            return Ok(self.live.update_batch(&nulls, &indices, None, self.total)?);
+        }
         let nothing: Vec<ArrayRef> = self.arg_types.iter().map(new_empty_array).collect();
         Ok(self.live.update_batch(&nothing, &[], None, self.total)?)
     }

@@ -79,6 +79,10 @@ type Texts<'a> = Box<dyn Fn(usize) -> String + 'a>;
 
 fn texts(dialect: Dialect, column: &ArrayRef) -> Texts<'_> {
     match column.data_type() {
+        jsonb if is_jsonb(jsonb) => {
+            // Its one column is its text.
+            texts(dialect, column.as_struct().column(0))
+        }
         DataType::Float64 => {
             let values = column.as_primitive::<Float64Type>();
             Box::new(move |row| float(dialect, values.value(row), values.value(row).to_string()))
@@ -150,6 +154,11 @@ fn composite(dialect: Dialect, column: &ArrayRef, row: usize) -> String {
             format!("{{{}}}", cells.join(","))
         }
     }
+}
+
+/// Whether a struct is a JSON document.
+fn is_jsonb(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Struct(fields) if fields.len() == 1 && fields[0].name() == "\u{1}jsonb")
 }
 
 /// A list type with offsets of 32 bits.

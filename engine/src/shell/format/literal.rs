@@ -5,6 +5,8 @@ use arrow::buffer::NullBuffer;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, TimeUnit};
 
+use thalweg_planner::is_jsonb;
+
 use crate::connectors::write::format::Values;
 use crate::error::Result;
 
@@ -141,6 +143,7 @@ fn kind_of(array: &ArrayRef) -> Result<Kind> {
             let offsets = (0..=list.len()).map(|row| row * size).collect();
             Kind::List(offsets, literals(list.values())?)
         }
+        jsonb if is_jsonb(jsonb) => return scalar_kind(array),
         DataType::Struct(fields) => {
             let named = fields.iter().zip(array.as_struct().columns()).map(|(field, column)| {
                 let mut name = Vec::new();
@@ -181,6 +184,7 @@ fn scalar_kind(array: &ArrayRef) -> Result<Kind> {
         DataType::Timestamp(_, None) | DataType::Date64 => ("TIMESTAMP ", ""),
         DataType::Timestamp(_, Some(_)) => ("TIMESTAMPTZ ", ""),
         DataType::Interval(_) | DataType::Duration(_) => ("INTERVAL ", ""),
+        jsonb if is_jsonb(jsonb) => ("JSONB ", ""),
         _ => ("", ""),
     };
     Ok(Kind::Quoted { before, values, after })

@@ -13,6 +13,7 @@ use arrow::datatypes::{
     IntervalMonthDayNanoType, IntervalUnit, TimeUnit, UInt64Type,
 };
 use arrow::util::display::{ArrayFormatter, FormatOptions};
+use thalweg_planner::is_jsonb;
 use thalweg_runtime::Result;
 
 use super::json::write_json_string;
@@ -49,6 +50,8 @@ enum Kind {
     /// Offsets into the items.
     List(Vec<usize>, Vec<usize>, Box<Values>),
     Struct(Vec<(String, Values)>),
+    /// The texts of JSON documents.
+    Document(StringViewArray),
     Map {
         starts: Vec<usize>,
         ends: Vec<usize>,
@@ -77,6 +80,7 @@ impl Values {
             Kind::Text(_)
             | Kind::List(..)
             | Kind::Struct(_)
+            | Kind::Document(_)
             | Kind::Map { .. }
             | Kind::Other(_) => true,
             Kind::Null
@@ -120,6 +124,7 @@ impl Values {
                 write_interval(a.value(row), out);
             }
             Kind::List(..) | Kind::Struct(_) | Kind::Map { .. } => self.write_json(row, out),
+            Kind::Document(a) => out.extend_from_slice(a.value(row).as_bytes()),
             Kind::Other(a) => out.extend_from_slice(arrow_text(a, row).as_bytes()),
         }
     }
@@ -139,6 +144,7 @@ impl Values {
             Kind::Double(a) if a.value(row).is_finite() => self.write_text(row, out),
             Kind::Real(a) if a.value(row).is_finite() => self.write_text(row, out),
             Kind::Text(a) => write_json_string(a.value(row), out),
+            Kind::Document(a) => out.extend_from_slice(a.value(row).as_bytes()),
             Kind::List(starts, ends, items) => {
                 write_sequence((b'[', b']'), starts[row]..ends[row], out, |i, out| {
                     items.write_json(i, out)
@@ -287,6 +293,10 @@ fn nested_kind(array: &ArrayRef) -> Result<Kind> {
             let size = usize::try_from(*size).unwrap_or(0);
             let (starts, ends) = ranges(&mut (0..=list.len()).map(|row| row * size));
             Kind::List(starts, ends, Box::new(Values::new(list.values())?))
+        }
+        jsonb if is_jsonb(jsonb) => {
+            let texts = cast(array.as_struct().column(0), &DataType::Utf8View)?;
+            Kind::Document(texts.as_string_view().clone())
         }
         DataType::Struct(fields) => {
             let columns = array.as_struct().columns();
