@@ -245,7 +245,7 @@ impl ScalarUDFImpl for Function {
             JsonFunction::Object => {
                 (args.iter().all(|t| matches!(t, DataType::List(_))), jsonb_type())
             }
-            JsonFunction::BuildObject => (args.len() % 2 == 0, jsonb_type()),
+            JsonFunction::BuildObject => (args.len().is_multiple_of(2), jsonb_type()),
             JsonFunction::ToJsonb | JsonFunction::BuildArray => (true, jsonb_type()),
         };
         match takes {

@@ -140,7 +140,14 @@ fn composite(dialect: Dialect, column: &ArrayRef, row: usize) -> String {
     match column.data_type() {
         DataType::Struct(_) => {
             let fields = column.as_struct().columns().iter();
-            let cells: Vec<String> = fields.map(|field| cell(field, row, "")).collect();
+            // A row within a row stands in quotes.
+            let quoted = |field: &ArrayRef| match field.data_type() {
+                DataType::Struct(_) if field.is_valid(row) && !is_jsonb(field.data_type()) => {
+                    format!("\"{}\"", cell(field, row, ""))
+                }
+                _ => cell(field, row, ""),
+            };
+            let cells: Vec<String> = fields.map(quoted).collect();
             format!("({})", cells.join(","))
         }
         _ => {

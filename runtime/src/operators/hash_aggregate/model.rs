@@ -1,5 +1,6 @@
 //! The naive model: rows as plain values, aggregates as functions on the rows of a group.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -386,6 +387,23 @@ fn statistics() -> Vec<(AggregateSpec, Expected)> {
             ),
             |rows| float(median(rows)),
         ),
+        (
+            with_literal(
+                spec_of("percentile_disc", &[8], T::Float64),
+                ScalarValue::Float64(Some(0.3)),
+            ),
+            |rows| {
+                let mut values = values(rows, |r| r.tame);
+                values.sort_by(by_float);
+                let place = (0.3 * values.len() as f64).ceil() as usize;
+                float(values.get(place.max(1) - 1).copied())
+            },
+        ),
+        (spec_of("mode", &[1], T::Int32), |rows| {
+            let values = values(rows, |r| r.small);
+            let times = |value: i32| values.iter().filter(|other| **other == value).count();
+            text(values.iter().copied().max_by_key(|value| (times(*value), Reverse(*value))))
+        }),
         (spec_of("approx_distinct", &[1], T::UInt64), |rows| {
             values(rows, |r| r.small).into_iter().collect::<BTreeSet<_>>().len().to_string()
         }),
