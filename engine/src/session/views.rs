@@ -259,7 +259,9 @@ pub(super) fn refuse_if_read(cx: &StatementContext<'_>, key: &EntryKey, what: &s
         return Ok(());
     }
     let names: Vec<&str> = readers.iter().map(|job| job.started.name.as_str()).collect();
-    let detail = format!("Materialized views or sinks have to do with it: {}.", names.join(", "));
+    let all_views = readers.iter().all(|job| job.started.kind == JobKind::View);
+    let who = if all_views { "Materialized views read it" } else { "Views read it, or sinks" };
+    let detail = format!("{who}: {}.", names.join(", "));
     let report = Report::new(what).with_detail(detail);
     Err(Error::catalog(report.with_hint("DROP … CASCADE drops them, too.".to_string())))
 }

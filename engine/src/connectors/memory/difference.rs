@@ -62,8 +62,8 @@ pub(super) fn folded(
     // What went and came again is no change.
     let Change { deleted, inserted } = difference(schema, deleted, inserted)?;
     let all: Vec<usize> = (0..schema.fields().len()).collect();
-    let key = if key.is_empty() { &all } else { key };
-    let by_row = key.len() == all.len() && key == all.as_slice();
+    let by_row = key.is_empty();
+    let key = if by_row { &all } else { key };
     let types: Vec<_> = key.iter().map(|&at| schema.field(at).data_type().clone()).collect();
     let keyed = |batch: &RecordBatch| Ok::<_, Error>(batch.project(key)?);
     let mut counts =
