@@ -79,7 +79,7 @@ fn session(path: &str, settings: &[(&str, &str)]) -> Session {
     session
 }
 
-const QUERIES: [&str; 16] = [
+const QUERIES: [&str; 18] = [
     "SELECT window_start, window_end, sum(v), count(*) FROM TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MONTH) GROUP BY 1, 2",
     "SELECT window_start, window_end, k, sum(v) FROM TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' QUARTER, INTERVAL '10' DAY) GROUP BY 1, 2, 3",
     "SELECT window_start, window_end, window_time, sum(v) FROM HOP(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MONTH, INTERVAL '3' MONTH) GROUP BY 1, 2, 3",
@@ -95,6 +95,8 @@ const QUERIES: [&str; 16] = [
     "SELECT k, window_number, window_start, window_end, sum(v), count(*) FROM DELTA_WINDOW(TABLE t PARTITION BY k, DESCRIPTOR(ts), v, 12.5) GROUP BY 1, 2, 3, 4",
     "SELECT k, window_number, window_start, window_end, sum(v), count(*) FROM PUNCTUATION_WINDOW(TABLE t PARTITION BY k, DESCRIPTOR(ts), v = 0) GROUP BY 1, 2, 3, 4",
     "SELECT k, window_number, window_start, window_end, sum(v), count(*) FROM LANDMARK_WINDOW(TABLE t PARTITION BY k, DESCRIPTOR(ts), v = 0) GROUP BY 1, 2, 3, 4",
+    "SELECT date_trunc('hour', ts AT TIME ZONE 'Europe/Berlin') AS hour, sum(v) FROM z GROUP BY 1",
+    "SELECT date_trunc('day', ts AT TIME ZONE 'America/New_York') AT TIME ZONE 'America/New_York' AS day, sum(v) FROM z GROUP BY 1",
     "SELECT k, count(*), sum(v) FROM t GROUP BY k EMIT PERIODIC INTERVAL '1' MILLISECOND",
 ];
 

@@ -8,10 +8,11 @@ use std::collections::BTreeMap;
 
 use arrow::datatypes::DataType;
 use datafusion_common::ScalarValue;
+use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::interval_arithmetic::Interval;
 use datafusion_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion_expr::{BinaryExpr, Expr, Operator, cast};
-use thalweg_planner::first_of_list;
+use thalweg_planner::{first_of_list, zone_bound};
 
 use super::expiries::replaced;
 
@@ -112,6 +113,9 @@ impl Bounds {
                 Some(Expr::BinaryExpr(BinaryExpr { left, op: *op, right: right.clone() }))
             }
             Expr::ScalarFunction(call) => {
+                if let Some(bound) = zone_bound(expr, |time| self.bound(time, columns)) {
+                    return Some(bound);
+                }
                 let mut replaced = call.clone();
                 let mut properties = Vec::with_capacity(call.args.len());
                 for arg in &mut replaced.args {
@@ -122,11 +126,20 @@ impl Bounds {
                 }
                 let order = call.func.output_ordering(&properties).ok()?;
                 let ascending = matches!(order, SortProperties::Ordered(o) if !o.descending);
-                ascending.then_some(Expr::ScalarFunction(replaced))
+                (ascending || truncates_to_days(call)).then_some(Expr::ScalarFunction(replaced))
             }
             _ => None,
         }
     }
+}
+
+/// Whether a function truncates points in time to local days or more. Days do not fall where clocks are turned, although
+/// shorter parts do; the function does not say so of times with a zone.
+fn truncates_to_days(call: &ScalarFunction) -> bool {
+    let Some(Expr::Literal(part, _)) = call.args.first() else { return false };
+    let days = ["day", "week", "month", "quarter", "year"];
+    let part = part.try_as_str().flatten().unwrap_or_default().to_ascii_lowercase();
+    call.func.name() == "date_trunc" && days.contains(&part.as_str())
 }
 
 /// What a function is told of an argument: that it is a constant, or that it never falls.

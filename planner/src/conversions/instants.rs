@@ -143,7 +143,7 @@ pub(super) fn zone(name: &str) -> Result<Tz> {
 
 /// Seconds by which clocks of a zone are before UTC at a point in time, in seconds since 1970; none where the calendar
 /// of zones ends.
-fn offset_at(seconds: i64, zone: &Tz) -> i32 {
+pub(super) fn offset_at(seconds: i64, zone: &Tz) -> i32 {
     let utc = DateTime::from_timestamp_secs(seconds).map(|utc| utc.naive_utc());
     utc.map_or(0, |utc| zone.offset_from_utc_datetime(&utc).fix().local_minus_utc())
 }

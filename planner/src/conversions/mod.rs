@@ -17,6 +17,7 @@ mod processing_time;
 mod sha;
 mod text_parts;
 mod texts;
+mod zone_bound;
 
 use std::sync::Arc;
 
@@ -31,6 +32,7 @@ pub use instants::zoned_text;
 pub(crate) use intervals::IntervalPlanner;
 pub(crate) use processing_time::PROCTIME;
 pub use texts::limit_results;
+pub use zone_bound::zone_bound;
 
 /// One of the conversions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -145,6 +147,7 @@ pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
     all.extend(text_parts::functions());
     all.extend(texts::functions());
     all.extend(sha::functions());
+    all.push(zone_bound::function());
     all.extend(Conversion::ALL.into_iter().map(Conversion::function));
     all
 }
