@@ -31,7 +31,7 @@ pub use bind::{
     Parameter, SharedSource, SqlFunction, WorkTableSource, distinct_names, is_lookup_mark,
 };
 pub use catalog::{CHANGELOG_OF, CLOCK, CLOCK_TIME, Catalog, TableName, ViewDefinition};
-pub use conversions::{limit_results, zone_bound, zoned_text};
+pub use conversions::{Clock, limit_results, processing_time, zone_bound, zoned_text};
 pub use deep_stack::with_deep_stack;
 pub use error::{ErrorKind, PlannerError, Result, Span};
 pub use functions::{FunctionKind, Functions, own_scalar_functions};

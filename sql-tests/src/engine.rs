@@ -79,6 +79,17 @@ impl Engine {
         outcome.unwrap_or_else(|panic| Err(format!("panic: {}", panic_text(panic.as_ref()))))
     }
 
+    /// Runs a query for the changes of its result: a column `op` stands before the others.
+    ///
+    /// # Errors
+    /// As [`Engine::run`] gives.
+    pub fn changes(&self, sql: &str) -> Result<Answer, String> {
+        self.session.show_changes(true);
+        let answer = self.run(sql);
+        self.session.show_changes(false);
+        answer
+    }
+
     /// The physical plan of a query as text, for reports.
     pub fn explain(&self, sql: &str) -> String {
         match catch_unwind(AssertUnwindSafe(|| futures::executor::block_on(self.session.sql(sql))))

@@ -12,9 +12,8 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use thalweg_optimizer::PhysicalPlan;
-use thalweg_planner::own_scalar_functions;
-use thalweg_planner::with_deep_stack;
-use thalweg_runtime::env::{Environment, System};
+use thalweg_planner::{own_scalar_functions, processing_time, with_deep_stack};
+use thalweg_runtime::env::Environment;
 use thalweg_runtime::expr::FunctionRegistry;
 use thalweg_runtime::job::{
     BufferTimeout, JobHandle, JobManager, JobOptions, Services, TaskManager,
@@ -58,11 +57,15 @@ struct Manager {
 
 impl Executor {
     /// Nothing is started yet.
-    pub(crate) fn new() -> Arc<Self> {
+    pub(crate) fn new(env: Arc<dyn Environment>) -> Arc<Self> {
+        let clock = env.clone();
+        let mut functions = own_scalar_functions();
+        // The later of two of one name counts.
+        functions.push(processing_time(Arc::new(move || clock.now_us())));
         Arc::new(Executor {
-            env: System::new(),
+            env,
             memory: MemoryManager::with_heap_meter(usize::MAX, heap_bytes),
-            functions: Mutex::new(own_scalar_functions()),
+            functions: Mutex::new(functions),
             windowings: Mutex::default(),
             channels: Arc::default(),
             manager: Mutex::default(),

@@ -33,6 +33,7 @@ use arrow::array::RecordBatch;
 use datafusion_expr::{AggregateUDF, ScalarUDF};
 use parking_lot::Mutex;
 use thalweg_planner::{ParsedStatement, Planner, PlannerError, PlannerOptions, TableName, suggest};
+use thalweg_runtime::env::{Environment, System};
 use thalweg_runtime::windowing::Windowing;
 
 use crate::catalog::{Entry, OnConflict, Table, TableCatalog};
@@ -67,7 +68,7 @@ struct SessionState {
 impl Session {
     /// A session with default settings.
     pub fn new() -> Self {
-        Self::with_settings(Settings::default())
+        Self::with_settings(Settings::default(), System::new())
     }
 
     /// Sets a session up.
@@ -75,14 +76,14 @@ impl Session {
         SessionBuilder::default()
     }
 
-    pub(crate) fn with_settings(settings: Settings) -> Self {
+    pub(crate) fn with_settings(settings: Settings, env: Arc<dyn Environment>) -> Self {
         Session {
             inner: Arc::new(SessionState {
                 settings: Mutex::new(settings),
                 catalog: TableCatalog::default(),
                 planner: Mutex::default(),
                 prepared: Mutex::default(),
-                executor: Executor::new(),
+                executor: Executor::new(env),
                 running: cancellation::RunningStatements::default(),
                 jobs: jobs::Jobs::default(),
                 changes: AtomicBool::default(),
@@ -94,6 +95,12 @@ impl Session {
     /// instead of the rows that are left at the end.
     pub fn show_changes(&self, shown: bool) {
         self.inner.changes.store(shown, Ordering::Relaxed);
+    }
+
+    /// Bytes that this session has reserved at this moment: for what the operators of its queries and jobs keep, and for
+    /// the rows of materialized views.
+    pub fn reserved_bytes(&self) -> usize {
+        self.inner.executor.memory().used()
     }
 
     /// Plans one statement. A query runs when its frame is read; other statements have run when this returns. A text

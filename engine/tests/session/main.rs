@@ -28,3 +28,5 @@ mod sliced_windows;
 mod streaming;
 #[cfg(test)]
 mod views;
+#[cfg(test)]
+mod virtual_time;

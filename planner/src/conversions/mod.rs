@@ -31,6 +31,7 @@ use datafusion_expr::{
 pub use instants::zoned_text;
 pub(crate) use intervals::IntervalPlanner;
 pub(crate) use processing_time::PROCTIME;
+pub use processing_time::{Clock, processing_time};
 pub use texts::limit_results;
 pub use zone_bound::zone_bound;
 

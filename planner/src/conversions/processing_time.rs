@@ -1,13 +1,15 @@
 //! `proctime()`: the moment at which rows are read.
 //!
 //! Rows of one batch have the same moment. It is taken anew for each batch, in batch queries too, so that it is never
-//! folded into a constant.
+//! folded into a constant. Whoever runs the function gives it a clock; planning needs none.
 
+use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use arrow::datatypes::{DataType, TimeUnit};
-use datafusion_common::{DataFusionError, Result, ScalarValue};
+use datafusion_common::{Result, ScalarValue};
 use datafusion_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
@@ -17,15 +19,49 @@ use super::instants::UTC;
 /// The name of the function.
 pub(crate) const PROCTIME: &str = "proctime";
 
-/// The function.
+/// A clock: microseconds since 1970.
+pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
+
+/// The function as it is planned, with the clock of the operating system.
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
-    let signature = Signature::nullary(Volatility::Volatile);
-    vec![Arc::new(ScalarUDF::from(ProcessingTime { signature }))]
+    vec![processing_time(Arc::new(system_clock))]
 }
 
-#[derive(Debug, PartialEq, Eq, Hash)]
+/// `proctime()` by a clock, for whoever runs plans.
+pub fn processing_time(clock: Clock) -> Arc<ScalarUDF> {
+    let signature = Signature::nullary(Volatility::Volatile);
+    Arc::new(ScalarUDF::from(ProcessingTime { signature, clock }))
+}
+
+fn system_clock() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+}
+
 struct ProcessingTime {
     signature: Signature,
+    clock: Clock,
+}
+
+impl fmt::Debug for ProcessingTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ProcessingTime")
+    }
+}
+
+// Calls mean the same whatever clock they will be run by.
+impl PartialEq for ProcessingTime {
+    fn eq(&self, other: &Self) -> bool {
+        self.signature == other.signature
+    }
+}
+
+impl Eq for ProcessingTime {}
+
+impl Hash for ProcessingTime {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.signature.hash(state);
+    }
 }
 
 impl ScalarUDFImpl for ProcessingTime {
@@ -42,11 +78,7 @@ impl ScalarUDFImpl for ProcessingTime {
     }
 
     fn invoke_with_args(&self, _args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).ok();
-        let micros = since.and_then(|since| i64::try_from(since.as_micros()).ok());
-        let micros = micros.ok_or_else(|| {
-            DataFusionError::Execution("the clock shows a time before 1970".to_string())
-        })?;
+        let micros = (self.clock)();
         Ok(ColumnarValue::Scalar(ScalarValue::TimestampMicrosecond(Some(micros), Some(UTC.into()))))
     }
 }

@@ -1,8 +1,9 @@
 //! The consumer's end: aligns control events of several channels into one event for each port.
 //!
 //! The watermark is the minimum over the channels that have not ended and are not idle; when all are idle, so is the
-//! gate. A channel of a scan is idle until it says that it speaks; any other holds time back until it tells it, since what
-//! makes it speak may reach the reader by a faster way. A superstep or an end counts once all channels have sent it, and
+//! gate. A channel holds time back until it tells it or says that it is idle: one that has not been heard of may bring
+//! rows of any time. Of the subtasks of a scan it is enough to hear one, since it does not go on without the splits of the
+//! others; so whether rows of one split are late does not depend on how many subtasks there are. A superstep or an end counts once all channels have sent it, and
 //! so does a barrier: what a channel brings behind its barrier stays in the queue until the others have sent theirs or
 //! have ended. Other data passes as it comes.
 
@@ -11,6 +12,7 @@ use std::task::Waker;
 
 use super::queue::{Arrival, InputQueue, PortSpec};
 use crate::element::{CheckpointId, StreamElement, Superstep, Watermark};
+use crate::graph::VertexId;
 use crate::operators::{PortId, PortSet};
 
 /// What a gate hands to the task.
@@ -54,6 +56,10 @@ struct PortState {
 struct ChannelState {
     watermark: i64,
     idle: bool,
+    /// Whether it has said whether it is idle, or what time it is.
+    told: bool,
+    /// The scan it is a subtask of.
+    scan: Option<VertexId>,
     ended: bool,
     in_superstep: bool,
     /// The barrier behind which its elements wait.
@@ -63,9 +69,11 @@ struct ChannelState {
 impl InputGate {
     /// A gate over a queue with these ports.
     pub fn new(queue: Arc<InputQueue>, ports: &[PortSpec]) -> Self {
-        let channel = |port: &PortSpec| ChannelState {
+        let channel = |scan: &Option<VertexId>| ChannelState {
             watermark: i64::MIN,
-            idle: port.scans,
+            idle: false,
+            told: false,
+            scan: *scan,
             ended: false,
             in_superstep: true,
             barrier: None,
@@ -74,11 +82,14 @@ impl InputGate {
             queue,
             ports: ports
                 .iter()
-                .map(|port| PortState { channels: vec![channel(port); port.channels], ended: 0 })
+                .map(|port| PortState {
+                    channels: port.scans.iter().map(channel).collect(),
+                    ended: 0,
+                })
                 .collect(),
             watermark: None,
             superstep: None,
-            idle: ports.iter().all(|port| port.scans),
+            idle: false,
             aligning: false,
             changed: false,
         }
@@ -120,14 +131,17 @@ impl InputGate {
             StreamElement::Watermark(Watermark(at)) => {
                 let known = &mut state.channels[channel];
                 known.watermark = known.watermark.max(at);
+                known.told = true;
                 self.rise()
             }
             StreamElement::Idle => {
-                state.channels[channel].idle = true;
+                let known = &mut state.channels[channel];
+                (known.idle, known.told) = (true, true);
                 self.rise()
             }
             StreamElement::Active => {
-                state.channels[channel].idle = false;
+                let known = &mut state.channels[channel];
+                (known.idle, known.told) = (false, true);
                 std::mem::take(&mut self.idle).then_some(GateEvent::Active)
             }
             StreamElement::Barrier(id) => {
@@ -150,6 +164,15 @@ impl InputGate {
                 self.end_superstep()
             }
         }
+    }
+
+    /// Whether time does not go beyond what a channel has told. A subtask that has been heard of speaks for others of its
+    /// scan until it ends.
+    fn waits_for(&self, channel: &ChannelState) -> bool {
+        let speaks_for =
+            |other: &ChannelState| other.told && !other.ended && other.scan == channel.scan;
+        let mut all = self.ports.iter().flat_map(|port| &port.channels);
+        !channel.idle && (channel.told || channel.scan.is_none() || !all.any(speaks_for))
     }
 
     /// The barrier is there when every channel that has not ended has sent one; the others go on behind theirs.
@@ -189,7 +212,7 @@ impl InputGate {
 
     fn rise(&mut self) -> Option<GateEvent> {
         let living = || self.ports.iter().flat_map(|p| &p.channels).filter(|c| !c.ended);
-        let Some(lowest) = living().filter(|c| !c.idle).map(|c| c.watermark).min() else {
+        let Some(lowest) = living().filter(|c| self.waits_for(c)).map(|c| c.watermark).min() else {
             let furthest = living().map(|c| c.watermark).max()?;
             if self.watermark.is_none_or(|w| w.0 < furthest) && furthest > i64::MIN {
                 // Those behind it are silent: time is where the last one left it.
@@ -224,13 +247,13 @@ mod tests {
     use crate::exchange::queue::PortKind;
     use crate::memory::MemoryManager;
 
-    /// A gate of one port with two channels of scans, after these elements came.
+    /// A gate of one port with two channels of operators, after these elements came.
     fn events(elements: &[(usize, StreamElement)]) -> Vec<String> {
-        events_of(true, elements)
+        events_of(vec![None, None], elements)
     }
 
-    fn events_of(scans: bool, elements: &[(usize, StreamElement)]) -> Vec<String> {
-        let ports = [PortSpec { channels: 2, kind: PortKind::Pipelined, scans }];
+    fn events_of(scans: Vec<Option<VertexId>>, elements: &[(usize, StreamElement)]) -> Vec<String> {
+        let ports = [PortSpec { channels: scans.len(), kind: PortKind::Pipelined, scans }];
         let queue = InputQueue::new(&ports, 1 << 20, &MemoryManager::unlimited());
         let waker = Waker::noop();
         for (channel, element) in elements {
@@ -250,22 +273,45 @@ mod tests {
         let (idle, active) = (StreamElement::Idle, StreamElement::Active);
         let both = [(0, active.clone()), (1, active.clone()), (0, watermark(9)), (1, watermark(5))];
         let got = events(&[&both[..], &[(1, idle)]].concat());
-        assert_eq!(got, ["Active", "Watermark(Watermark(5))", "Watermark(Watermark(9))"]);
+        assert_eq!(got, ["Watermark(Watermark(5))", "Watermark(Watermark(9))"]);
         let got = events(&[&both[..3], &[(1, StreamElement::End)]].concat());
-        assert_eq!(got, ["Active", "Watermark(Watermark(9))"]);
-        // The other channel has never spoken.
-        let got = events(&[(0, active), (0, watermark(9))]);
-        assert_eq!(got, ["Active", "Watermark(Watermark(9))"]);
+        assert_eq!(got, ["Watermark(Watermark(9))"]);
     }
 
     #[test]
-    fn what_is_no_scan_holds_time_back_until_it_tells_it() {
+    fn a_channel_holds_time_back_until_it_tells_it() {
         let one = [(0, StreamElement::Active), (0, watermark(9))];
-        assert!(events_of(false, &one).is_empty());
-        let both = [&one[..], &[(1, watermark(7))]].concat();
-        assert_eq!(events_of(false, &both), ["Watermark(Watermark(7))"]);
-        let ended = [&one[..], &[(1, StreamElement::End)]].concat();
-        assert_eq!(events_of(false, &ended), ["Watermark(Watermark(9))"]);
+        assert!(events(&one).is_empty());
+        for (told, wanted) in [(watermark(7), 7), (StreamElement::Idle, 9), (StreamElement::End, 9)]
+        {
+            let both = [&one[..], &[(1, told)]].concat();
+            assert_eq!(events(&both), [format!("Watermark(Watermark({wanted}))")]);
+        }
+        // The first row of a table that was slow to begin is not late.
+        let slow = [&one[..], &[(1, StreamElement::Active), (1, watermark(3))]].concat();
+        assert_eq!(events(&slow), ["Watermark(Watermark(3))"]);
+    }
+
+    #[test]
+    fn one_subtask_of_a_scan_speaks_for_those_that_have_not_spoken() {
+        let one = [(0, StreamElement::Active), (0, watermark(9))];
+        let scan = |id| Some(VertexId(id));
+        assert_eq!(events_of(vec![scan(3), scan(3)], &one), ["Watermark(Watermark(9))"]);
+        assert!(events_of(vec![scan(3), scan(4)], &one).is_empty(), "another table");
+        // The end of one says nothing of the others.
+        let ended = [(1, StreamElement::End), (0, StreamElement::Idle)];
+        assert!(events_of(vec![scan(3), scan(3)], &ended[..1]).is_empty());
+        assert_eq!(events_of(vec![scan(3), scan(3)], &ended), ["Idle"]);
+        let other =
+            [&one[..], &[(1, StreamElement::Active), (0, watermark(12)), (1, watermark(10))]];
+        let wanted = ["Watermark(Watermark(9))", "Watermark(Watermark(10))"];
+        assert_eq!(events_of(vec![scan(3), scan(3)], &other.concat()), wanted);
+        // One that ends speaks for nobody any more: the split of another may not have begun.
+        let tables = || vec![scan(3), scan(3), scan(4)];
+        let gone = [(0, StreamElement::Active), (0, StreamElement::End), (2, watermark(9))];
+        assert!(events_of(tables(), &gone).is_empty());
+        let begun = [&gone[..], &[(1, StreamElement::Active), (1, watermark(4))]].concat();
+        assert_eq!(events_of(tables(), &begun), ["Watermark(Watermark(4))"]);
     }
 
     #[test]
@@ -280,9 +326,7 @@ mod tests {
             (1, idle),
             (1, active),
         ]);
-        let wanted =
-            ["Active", "Watermark(Watermark(5))", "Watermark(Watermark(9))", "Idle", "Active"];
-        assert_eq!(got, wanted);
+        assert_eq!(got, ["Watermark(Watermark(5))", "Watermark(Watermark(9))", "Idle", "Active"]);
     }
 
     fn batch(rows: usize) -> StreamElement {
@@ -310,10 +354,26 @@ mod tests {
 
     /// A gate of two ports with two channels each, and its queue.
     fn two_ports() -> (InputGate, Arc<InputQueue>) {
-        let port = PortSpec { channels: 2, kind: PortKind::Pipelined, scans: false };
+        let port = PortSpec::of_operators(2, PortKind::Pipelined);
         let ports = [port.clone(), port];
         let queue = InputQueue::new(&ports, 64, &MemoryManager::unlimited());
         (InputGate::new(queue.clone(), &ports), queue)
+    }
+
+    #[test]
+    fn a_port_that_always_has_rows_lets_others_have_their_turn() {
+        let port = PortSpec::of_operators(1, PortKind::Pipelined);
+        let ports = [port.clone(), port];
+        let queue = InputQueue::new(&ports, 1 << 20, &MemoryManager::unlimited());
+        let mut gate = InputGate::new(queue.clone(), &ports);
+        queue.offer(PortId(1), 0, batch(1), Waker::noop()).unwrap();
+        for _ in 0..100 {
+            queue.offer(PortId(0), 0, batch(2), Waker::noop()).unwrap();
+        }
+        let words = words(&mut gate);
+        assert_eq!(words.len(), 101);
+        let slow = words.iter().position(|word| word == "1:1");
+        assert!(slow.is_some_and(|at| at < 50), "{slow:?}");
     }
 
     #[test]

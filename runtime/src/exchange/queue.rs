@@ -3,7 +3,8 @@
 //! Bounded by bytes for each port: a port that is full refuses, so that one slow input of a join does not
 //! hold up the other. A blocking port takes everything and shows nothing until all its producers have ended. A channel
 //! whose barrier was handed out is held: its elements stay until it is released, and do not count against the room of
-//! the port's other channels, which are to bring theirs.
+//! the port's other channels, which are to bring theirs. Ports take turns: one that always has something does not keep the
+//! rows of another waiting for ever.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use parking_lot::Mutex;
 
 use crate::element::StreamElement;
 use crate::error::Result;
+use crate::graph::VertexId;
 use crate::memory::{MemoryManager, Reservation};
 use crate::operators::{PortId, PortSet};
 
@@ -45,9 +47,17 @@ pub struct PortSpec {
     pub channels: usize,
     /// How much it holds, and when it shows it.
     pub kind: PortKind,
-    /// Whether its producers are scans, which are idle until they speak: nobody goes on without a split that has begun
-    /// (see [`crate::source::Source::pending_from_us`]). Of other producers time is unknown until they tell it.
-    pub scans: bool,
+    /// For each producer the vertex whose scan it is a subtask of, if it is of one. Some of those may have no split, and
+    /// need not be heard of before time goes on: no other goes on while a split has not begun (see
+    /// [`crate::source::Source::pending_from_us`]).
+    pub scans: Vec<Option<VertexId>>,
+}
+
+impl PortSpec {
+    /// A port whose producers are no scans.
+    pub fn of_operators(channels: usize, kind: PortKind) -> Self {
+        PortSpec { channels, kind, scans: vec![None; channels] }
+    }
 }
 
 /// How much a port holds, and when it shows it.
@@ -67,8 +77,13 @@ pub struct InputQueue {
     bytes_max: usize,
 }
 
+/// Elements of a port that are handed out before another port is looked at.
+const TURN_MAX: usize = 16;
+
 struct Inner {
     ports: Vec<Port>,
+    /// The port that is looked at first, and how many elements have come from it in a row.
+    turn: (usize, usize),
     consumer: Option<Waker>,
     closed: bool,
 }
@@ -133,7 +148,7 @@ impl InputQueue {
             })
             .collect();
         Arc::new(InputQueue {
-            inner: Mutex::new(Inner { ports, consumer: None, closed: false }),
+            inner: Mutex::new(Inner { ports, turn: (0, 0), consumer: None, closed: false }),
             bytes_max,
         })
     }
@@ -183,12 +198,16 @@ impl InputQueue {
     /// The next element of one of these ports; if there is none, `waker` will be woken when one comes.
     pub fn poll(&self, wanted: PortSet, waker: &Waker) -> Option<Arrival> {
         let mut inner = self.inner.lock();
-        for (index, port) in inner.ports.iter_mut().enumerate() {
-            let id = PortId(index as u16);
+        let Inner { ports, turn, .. } = &mut *inner;
+        let count = ports.len();
+        for index in (turn.0..count).chain(0..turn.0) {
+            let (id, port) = (PortId(index as u16), &mut ports[index]);
             if !wanted.contains(id) || (port.kind == PortKind::Blocking && port.open_channels > 0) {
                 continue;
             }
             let Some((channel, element, bytes)) = port.next() else { continue };
+            let taken = if turn.0 == index { turn.1 + 1 } else { 1 };
+            *turn = if taken < TURN_MAX { (index, taken) } else { ((index + 1) % count, 0) };
             port.bytes -= bytes;
             if let Some(reservation) = &mut port.reservation {
                 reservation.shrink(bytes);

@@ -224,32 +224,32 @@ impl<'a> Deployment<'a> {
 /// The input ports of a vertex, from the edges that lead to it.
 fn ports_of(graph: &JobGraph, id: VertexId) -> Vec<PortSpec> {
     let mut ports: Vec<PortSpec> = Vec::new();
-    let mut put = |port: usize, channels: usize, kind: PortKind, scans: bool| {
+    let mut put = |port: usize, channels: usize, kind: PortKind, scan: Option<VertexId>| {
         if ports.len() <= port {
-            let none = PortSpec { channels: 0, kind: PortKind::Pipelined, scans: true };
-            ports.resize(port + 1, none);
+            ports.resize(port + 1, PortSpec::of_operators(0, kind));
         }
-        let before = &ports[port];
-        let scans = before.scans && scans;
-        ports[port] = PortSpec { channels: before.channels + channels, kind, scans };
+        let port = &mut ports[port];
+        port.channels += channels;
+        port.kind = kind;
+        port.scans.resize(port.channels, scan);
     };
     for edge in graph.edges.iter().filter(|e| e.target == id) {
         let producer = graph.vertex(edge.source);
-        let (producers, scans) = (producer.parallelism, producer.is_scan());
+        let (producers, scan) = (producer.parallelism, producer.is_scan().then_some(edge.source));
         let kind = match (edge.role, edge.mode) {
             (EdgeRole::Feedback, _) => PortKind::Feedback,
             (_, ExchangeMode::Blocking) => PortKind::Blocking,
             (_, ExchangeMode::Pipelined) => PortKind::Pipelined,
         };
         match &edge.ship {
-            ShipStrategy::Forward => put(edge.port.0 as usize, 1, kind, scans),
+            ShipStrategy::Forward => put(edge.port.0 as usize, 1, kind, scan),
             ShipStrategy::Merge => {
-                (0..producers).for_each(|p| put(edge.port.0 as usize + p, 1, kind, scans));
+                (0..producers).for_each(|p| put(edge.port.0 as usize + p, 1, kind, scan));
             }
             ShipStrategy::Hash { .. }
             | ShipStrategy::Broadcast
             | ShipStrategy::Rebalance
-            | ShipStrategy::Singleton => put(edge.port.0 as usize, producers, kind, scans),
+            | ShipStrategy::Singleton => put(edge.port.0 as usize, producers, kind, scan),
         }
     }
     ports

@@ -146,7 +146,7 @@ mod tests {
             };
             let options = JobOptions { buffer_timeout, continuous: true, ..JobOptions::default() };
             let job = JobContext::new(1, &JobGraph::default(), options, services);
-            let port = PortSpec { channels: 1, kind: PortKind::Pipelined, scans: false };
+            let port = PortSpec::of_operators(1, PortKind::Pipelined);
             let queue = InputQueue::new(&[port], 1 << 20, &memory);
             let target = Target { queue: queue.clone(), port: PortId(0), channel: 0 };
             let partition = ResultPartition::new(Shipping::Single, vec![target], EdgeRole::Data)

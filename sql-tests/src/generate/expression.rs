@@ -184,6 +184,46 @@ impl Expressions<'_> {
         call + &filter
     }
 
+    /// An aggregate, among them those that depend on the order of rows, which is given.
+    pub fn aggregate_of_events(&mut self) -> String {
+        if self.random.chance(60) {
+            return self.aggregate();
+        }
+        let of = *self.random.pick(TYPES);
+        let ids: Vec<String> = self.aliases.iter().map(|alias| format!("{alias}.id")).collect();
+        let ids = ids.join(", ");
+        let filter = match self.random.chance(20) {
+            true => format!(" FILTER (WHERE {})", self.predicate(0)),
+            false => String::new(),
+        };
+        let call = match self.random.below(8) {
+            0 => format!("array_agg({} ORDER BY {ids})", self.column(of)),
+            1 => format!("array_agg({} ORDER BY {}, {ids})", self.column(of), self.column(of)),
+            2 => format!("string_agg({}, ',' ORDER BY {ids})", self.column(Type::Text)),
+            3 => format!("first_value({} ORDER BY {ids})", self.column(of)),
+            4 => format!("last_value({} ORDER BY {ids})", self.column(of)),
+            5 => format!("bool_and({})", self.column(Type::Bool)),
+            6 => format!("bit_xor({})", self.column(Type::Int)),
+            _ => format!("bool_or({})", self.column(Type::Bool)),
+        };
+        call + &filter
+    }
+
+    /// An aggregate whose result has this type, or one that compares with it.
+    pub fn aggregate_of(&mut self, of: Type) -> String {
+        let value = self.column(of);
+        let call = match self.random.below(4) {
+            0 => "min",
+            1 => "max",
+            _ => match of {
+                Type::Int | Type::Decimal => "sum",
+                Type::Big | Type::Double | Type::Text | Type::Date => "min",
+                Type::Bool => "bool_or",
+            },
+        };
+        format!("{call}({value})")
+    }
+
     /// A window function with a unique result; all ids together make each row unique.
     pub fn window(&mut self) -> String {
         let of = *self.random.pick(TYPES);

@@ -4,6 +4,7 @@
 //! and under drawn ones, `reduce` makes a failing query small. Queries are made so that their answer is unique: sums
 //! of floats are exact in any order, limits stand behind a total order, ranks number unique rows.
 
+pub mod continuous;
 mod equivalence;
 mod expression;
 mod outcome;

@@ -1,8 +1,9 @@
 //! What a query came to, in a form that can be compared.
 
-use arrow::array::RecordBatch;
+use arrow::array::{AsArray, RecordBatch};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
+use super::continuous::fold;
 use crate::engine::Engine;
 
 /// Rows as text in one order, or why there are none.
@@ -25,14 +26,26 @@ impl Outcome {
                 rows.sort_unstable();
                 Outcome::Rows(rows)
             }
-            Err(message)
-                if ["panic", "internal error", "cancelled"]
-                    .iter()
-                    .any(|word| message.contains(word)) =>
-            {
-                Outcome::Broken(message)
-            }
-            Err(message) => Outcome::Refused(message),
+            Err(message) => Outcome::of_error(message),
+        }
+    }
+
+    /// Runs a query for the changes of its result; the rows that are left of them.
+    pub fn of_changes(engine: &Engine, sql: &str) -> Self {
+        match engine.changes(sql) {
+            Ok(answer) => match folded(&answer.batches) {
+                Ok(rows) => Outcome::Rows(rows),
+                Err(message) => Outcome::Broken(message),
+            },
+            Err(message) => Outcome::of_error(message),
+        }
+    }
+
+    fn of_error(message: String) -> Self {
+        let broken = ["panic", "internal error", "cancelled", "never there"];
+        match broken.iter().any(|word| message.contains(word)) {
+            true => Outcome::Broken(message),
+            false => Outcome::Refused(message),
         }
     }
 
@@ -60,6 +73,17 @@ impl Outcome {
             Outcome::Broken(message) => format!("broken: {message}"),
         }
     }
+}
+
+/// What is left of changes, whose first column is their kind.
+fn folded(batches: &[RecordBatch]) -> Result<Vec<String>, String> {
+    let changes = batches.iter().flat_map(|batch| {
+        let ops = batch.column(0).as_string::<i32>().clone();
+        let columns: Vec<usize> = (1..batch.num_columns()).collect();
+        let rows = rows(&batch.project(&columns).expect("the columns are there"));
+        rows.into_iter().enumerate().map(move |(at, row)| (ops.value(at).to_string(), row))
+    });
+    fold(changes)
 }
 
 fn rows(batch: &RecordBatch) -> Vec<String> {

@@ -25,7 +25,7 @@ pub(super) fn reduce(query: &Query, mut fails: impl FnMut(&Query) -> bool) -> Qu
 }
 
 /// Queries with one part less; not all of them make sense, which the base setting then refuses.
-fn smaller(query: &Query) -> Vec<Query> {
+pub(super) fn smaller(query: &Query) -> Vec<Query> {
     let mut found = Vec::new();
     if query.limit.is_some() {
         found.push(Query { limit: None, ..query.clone() });

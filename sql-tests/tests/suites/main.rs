@@ -5,4 +5,6 @@ mod equivalence;
 #[cfg(test)]
 mod golden;
 #[cfg(test)]
+mod replay;
+#[cfg(test)]
 mod slt;

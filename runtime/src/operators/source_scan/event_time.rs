@@ -3,8 +3,8 @@
 //! The watermark is the least of the splits in hand, and never above what a pending split may hold. Invariant: a row
 //! that comes behind its own split's watermark is preceded by that watermark, so that lateness does not depend on how
 //! rows are cut into batches. A split that is caught up is left out until it is read again; with none left the scan
-//! is idle, as it is before its first one. It says that it speaks before it is asked for the first row of a split, so
-//! that nobody behind it goes on without it.
+//! is idle. It says that it speaks before it is asked for the first row of a split, and that it is idle when it finds no
+//! split to read: until it has said one or the other, nobody behind it goes on without it.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -43,7 +43,16 @@ struct Progress {
     current: Option<SplitId>,
     /// The last watermark that was sent.
     sent: Option<i64>,
-    idle: bool,
+    told: Told,
+}
+
+/// What was last said of the scan as a whole.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+enum Told {
+    #[default]
+    Nothing,
+    Active,
+    Idle,
 }
 
 impl EventTime {
@@ -59,7 +68,7 @@ impl EventTime {
             time: next()?,
             watermark: next()?,
             types: spec.types[..spec.delivered].to_vec(),
-            progress: Progress { idle: true, ..Progress::default() },
+            progress: Progress::default(),
         })
     }
 
@@ -112,14 +121,19 @@ impl EventTime {
         pending_us: Option<i64>,
         out: &mut VecDeque<StreamElement>,
     ) {
+        // Behind the end of a split comes another one, a wait, or the end of all: to be idle meanwhile would let time pass the
+        // results that operators give when this scan ends.
+        let ended = matches!(event, SplitEvent::Ended(_));
         self.progress.hear(event, out);
         out.extend(self.progress.rise(pending_us));
-        out.extend(self.progress.fall_idle(pending_us));
+        if !ended {
+            out.extend(self.progress.fall_idle(pending_us));
+        }
     }
 
-    /// The reader waits: a watermark that was held back may leave.
+    /// The reader waits: a watermark that was held back may leave, and that there is nothing to read may be said.
     pub(super) fn wait(&mut self, pending_us: Option<i64>) -> Option<StreamElement> {
-        self.progress.rise(pending_us)
+        self.progress.rise(pending_us).or_else(|| self.progress.fall_idle(pending_us))
     }
 
     /// How far the splits are, and the rows that were read and have not left.
@@ -150,7 +164,7 @@ impl EventTime {
         let (progress, batches) = take_part(bytes)?;
         self.progress = serde_json::from_slice(progress)
             .map_err(|e| Error::Internal(format!("the watermarks of a scan: {e}")))?;
-        (self.progress.sent, self.progress.idle) = (None, true);
+        (self.progress.sent, self.progress.told) = (None, Told::Nothing);
         let batches = restore_batches(&StateSnapshot { bytes: batches.to_vec() })?;
         ready.extend(batches.into_iter().map(StreamElement::Batch));
         Ok(())
@@ -190,7 +204,7 @@ impl Progress {
     }
 
     fn speak(&mut self, out: &mut VecDeque<StreamElement>) {
-        if std::mem::take(&mut self.idle) {
+        if std::mem::replace(&mut self.told, Told::Active) != Told::Active {
             out.push_back(StreamElement::Active);
         }
     }
@@ -230,10 +244,10 @@ impl Progress {
     }
 
     fn fall_idle(&mut self, pending_us: Option<i64>) -> Option<StreamElement> {
-        if self.idle || !self.speaking.is_empty() || pending_us.is_some() {
+        if self.told == Told::Idle || !self.speaking.is_empty() || pending_us.is_some() {
             return None;
         }
-        self.idle = true;
+        self.told = Told::Idle;
         Some(StreamElement::Idle)
     }
 }
@@ -364,5 +378,16 @@ mod tests {
         other.read_from(&bytes, &mut out).unwrap();
         other.take(rows(&[20], 0), None, &mut out).unwrap();
         assert_eq!(text(&mut out), "[50] Active W51 [20]");
+    }
+
+    #[test]
+    fn a_scan_without_a_split_says_so_once_none_is_pending() {
+        let mut time = event_time();
+        assert!(time.wait(Some(i64::MIN)).is_none());
+        assert_eq!(time.wait(None), Some(StreamElement::Idle));
+        assert!(time.wait(None).is_none());
+        let mut out = VecDeque::new();
+        time.take(rows(&[50], 0), None, &mut out).unwrap();
+        assert_eq!(text(&mut out), "Active [50] W51");
     }
 }

@@ -1,6 +1,7 @@
 //! Scan: drives a connector's reader. The state is the reader's position and how far event time is in its splits.
 //!
-//! Where the query asks for event time, watermarks stand between the batches (see `event_time`). A barrier that the job
+//! Where the query asks for event time, watermarks stand between the batches (see `event_time`); a scan that has no
+//! event time says that it is idle, as nobody is to wait for it. A barrier that the job
 //! asks for is sent as soon as the reader has delivered what belongs before it.
 
 mod event_time;
@@ -83,6 +84,8 @@ impl Operator for SourceScan {
         self.source = Some(source);
         if let Some(spec) = &self.spec.event_time {
             self.event_time = Some(EventTime::new(spec, cx.job)?);
+        } else if cx.job.options.continuous {
+            self.ready.push_back(StreamElement::Idle);
         }
         Ok(())
     }
