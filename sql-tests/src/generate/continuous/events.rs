@@ -204,7 +204,7 @@ impl Arrangement {
     pub fn script(&self, sql: &str) -> String {
         let mut lines = Vec::new();
         for (name, files) in self.files.iter().filter(|(name, _)| reads(sql, name)) {
-            let path = Path::new("/tmp/equivalence").join(name);
+            let path = Path::new("case").join(name);
             lines.push(format!("mkdir -p {}", path.display()));
             for (at, rows) in files.iter().enumerate() {
                 let rows: String = rows.iter().map(|row| row.csv() + "\n").collect();
