@@ -1,7 +1,7 @@
 //! Hours of event time replayed as fast as they can be, over many keys: what a query keeps once windows close.
 //!
-//! A generator gives rows whose times rise by the same step, a little out of order, with keys by chance. [`replay`] reads a
-//! query's results and notes for each hour of event time the most bytes that operators had reserved while results of that
+//! A generator gives rows whose times rise by the same step, a little out of order, with keys by chance, in one split: of
+//! several one may run ahead, and what it brings has to be kept. [`replay`] reads a query's results and notes for each hour of event time the most bytes that operators had reserved while results of that
 //! hour came. State that a watermark bounds does not grow with the number of hours ([`Curve::growth`]); nothing here looks
 //! at a clock.
 
@@ -156,7 +156,7 @@ fn declaration(size: Size) -> String {
     format!(
         "CREATE TABLE events (k BIGINT, v INT, jitter INT, at TIMESTAMP, ts AS at - jitter * INTERVAL '1 millisecond', \
          WATERMARK FOR ts AS ts - INTERVAL '5' SECOND) WITH ('connector' = 'datagen', 'rows-per-second' = '0', \
-         'number-of-rows' = '{rows}', 'seed' = '7', 'splits' = '2', 'fields.k.min' = '0', 'fields.k.max' = '{}', \
+         'number-of-rows' = '{rows}', 'seed' = '7', 'splits' = '1', 'fields.k.min' = '0', 'fields.k.max' = '{}', \
          'fields.v.min' = '0', 'fields.v.max' = '9', 'fields.jitter.min' = '0', 'fields.jitter.max' = '4000', \
          'fields.at.kind' = 'sequence', 'fields.at.start' = '2024-01-01 00:00:00', 'fields.at.step' = '{step_ms} ms')",
         size.keys - 1
