@@ -68,8 +68,8 @@ fn operators_that_keep_their_rows_lose_none_that_is_late() {
     lines.extend([("a", 7, 1), ("b", 8, 2)]);
     let (session, _file) = session(&lines);
     for sql in [
-        "SELECT k, v, sum(v) OVER (PARTITION BY k ORDER BY ts, v) AS s FROM e",
-        "SELECT v FROM (SELECT v, row_number() OVER (PARTITION BY k ORDER BY ts, v) AS n FROM e) WHERE n <= 2",
+        "SELECT k, v, sum(v) OVER (PARTITION BY k ORDER BY v) AS s FROM e",
+        "SELECT v FROM (SELECT v, row_number() OVER (PARTITION BY k ORDER BY v DESC) AS n FROM e) WHERE n <= 2",
         "SELECT l.v AS l, r.v AS r FROM e l ASOF JOIN e r ON l.k = r.k AND l.ts > r.ts",
         "SELECT k, count(*) AS n, max(v) AS m FROM e GROUP BY k",
         "SELECT l.v AS l, r.v AS r FROM e l FULL JOIN e r ON l.k = r.k AND l.v < r.v",
