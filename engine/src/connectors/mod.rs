@@ -4,6 +4,7 @@
 //! writers. Users name connectors in `WITH ('connector' = …)`, see [`registry`].
 
 mod blackhole;
+pub(crate) mod buffers;
 pub(crate) mod compact;
 mod csv;
 mod datagen;

@@ -194,3 +194,15 @@ pub fn rows_as_text(batch: &RecordBatch) -> Vec<String> {
         .map(|row| columns.iter().map(|c| c.value(row).to_string()).collect::<Vec<_>>().join("|"))
         .collect()
 }
+
+/// Numbers below a limit, the same in every run.
+pub struct Random(pub u64);
+
+impl Random {
+    /// The next of them.
+    pub fn below(&mut self, limit: usize) -> usize {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % limit
+    }
+}

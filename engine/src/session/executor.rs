@@ -28,6 +28,7 @@ use super::changelog::Changes;
 use super::channel::{RESULT_SINK, Received, ResultChannel, ResultChannels};
 use super::plan::deep_stack_failure;
 use crate::connectors;
+use crate::connectors::buffers::BufferPool;
 use crate::error::{Error, Result};
 use crate::lower::{LowerOptions, lower};
 use crate::settings::Settings;
@@ -171,6 +172,7 @@ impl Executor {
         let graph = with_deep_stack(|| lower(plan, &options)).map_err(deep_stack_failure)??;
         let limit = settings.memory_limit().and_then(|bytes| usize::try_from(bytes).ok());
         self.memory.set_limit(limit.unwrap_or(usize::MAX));
+        BufferPool::process().keep_within(self.memory.limit());
         let jobs = self.jobs(threads)?;
         let buffer_timeout = match plan.streaming {
             true => BufferTimeout::of_micros(settings.buffer_timeout_us()),

@@ -11,6 +11,7 @@
 mod allocator;
 mod arena;
 mod array;
+mod byte_places;
 mod manager;
 mod plain;
 mod reservation;
@@ -19,6 +20,7 @@ mod trusted;
 
 pub use allocator::{CountingAllocator, heap_bytes};
 pub use array::SegmentArray;
+pub use byte_places::{LANES, byte_places};
 pub use manager::{MemoryManager, Pressure};
 pub use plain::Plain;
 pub use reservation::Reservation;

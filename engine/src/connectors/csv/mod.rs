@@ -8,6 +8,8 @@ mod columns;
 mod error;
 mod infer;
 mod parse;
+#[cfg(test)]
+mod random_tests;
 mod records;
 mod scan;
 #[cfg(test)]

@@ -3,28 +3,26 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BinaryViewBuilder, BooleanBuilder, Date32Builder, PrimitiveBuilder,
-    StringBuilder, StringViewBuilder, TimestampMicrosecondBuilder,
+    Array, ArrayRef, AsArray, BinaryViewBuilder, BooleanBuilder, NullBufferBuilder, PrimitiveArray,
+    StringBuilder, StringViewBuilder,
 };
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{
-    ArrowPrimitiveType, DataType, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type,
-    Int32Type, Int64Type, IntervalMonthDayNanoType, IntervalUnit, Time64NanosecondType, TimeUnit,
-    UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    ArrowPrimitiveType, DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type,
+    Int16Type, Int32Type, Int64Type, IntervalMonthDayNanoType, IntervalUnit, Time64NanosecondType,
+    TimeUnit, TimestampMicrosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use thalweg_planner::intervals;
 use thalweg_runtime::Result;
 
-use crate::connectors::text::{Field, Structure, value as text};
+use crate::connectors::text::{RecordIndex, Structure, TimestampReader, value as text};
 
 /// The fields of one column, with what is needed to read them.
 pub struct ColumnFields<'a> {
     /// The buffer that fields point into.
     pub bytes: &'a [u8],
     /// All fields of all records.
-    pub fields: &'a [Field],
-    /// Fields a record has.
-    pub stride: usize,
+    pub records: &'a RecordIndex,
     /// Which of them is the column.
     pub index: usize,
     /// The bytes that structure the text.
@@ -41,27 +39,25 @@ pub struct BadRow(pub usize);
 
 impl ColumnFields<'_> {
     fn rows(&self) -> usize {
-        self.fields.len() / self.stride
+        self.records.len()
     }
 
     /// Calls `f` with the row and the value of every field; NULL is `None`.
+    #[inline(always)]
     fn each(&self, mut f: impl FnMut(usize, Option<&[u8]>)) {
         let mut scratch = Vec::new();
         for row in 0..self.rows() {
-            let field = self.fields[row * self.stride + self.index];
-            if field.is_absent() {
-                f(row, None);
-                continue;
-            }
-            let raw = &self.bytes[field.start..field.end];
-            if field.escaped {
-                self.structure.unescape(raw, &mut scratch);
-                f(row, Some(&scratch));
-            } else if !field.quoted && self.null == Some(raw) {
-                f(row, None);
-            } else {
-                f(row, Some(raw));
-            }
+            let (start, end) = self.records.field(row, self.index);
+            let raw = &self.bytes[start..end];
+            let value = match raw.first() {
+                None => None,
+                Some(first) if self.structure.quote == Some(*first) => {
+                    Some(self.structure.value(raw, &mut scratch))
+                }
+                Some(_) if self.null == Some(raw) => None,
+                Some(_) => Some(raw),
+            };
+            f(row, value);
         }
     }
 
@@ -130,18 +126,28 @@ impl ColumnFields<'_> {
 
     fn primitive<T: ArrowPrimitiveType>(
         &self,
-        parse: impl Fn(&[u8]) -> Option<T::Native>,
+        parse: impl FnMut(&[u8]) -> Option<T::Native>,
     ) -> (ArrayRef, Vec<BadRow>) {
-        let mut builder = PrimitiveBuilder::<T>::with_capacity(self.rows());
+        let (array, bad) = self.values::<T>(parse);
+        (Arc::new(array), bad)
+    }
+
+    fn values<T: ArrowPrimitiveType>(
+        &self,
+        mut parse: impl FnMut(&[u8]) -> Option<T::Native>,
+    ) -> (PrimitiveArray<T>, Vec<BadRow>) {
+        let mut values = Vec::with_capacity(self.rows());
+        let mut nulls = NullBufferBuilder::new(self.rows());
         let mut bad = Vec::new();
         self.each(|row, value| {
-            let parsed = value.and_then(&parse);
+            let parsed = value.and_then(&mut parse);
             if parsed.is_none() && is_bad(value) {
                 bad.push(BadRow(row));
             }
-            builder.append_option(parsed);
+            nulls.append(parsed.is_some());
+            values.push(parsed.unwrap_or_default());
         });
-        (Arc::new(builder.finish()), bad)
+        (PrimitiveArray::new(values.into(), nulls.finish()), bad)
     }
 
     fn interval(&self) -> (ArrayRef, Vec<BadRow>) {
@@ -151,29 +157,12 @@ impl ColumnFields<'_> {
     }
 
     fn date(&self) -> (ArrayRef, Vec<BadRow>) {
-        let mut builder = Date32Builder::with_capacity(self.rows());
-        let mut bad = Vec::new();
-        self.each(|row, value| {
-            let parsed = value.and_then(text::date);
-            if parsed.is_none() && is_bad(value) {
-                bad.push(BadRow(row));
-            }
-            builder.append_option(parsed);
-        });
-        (Arc::new(builder.finish()), bad)
+        self.primitive::<Date32Type>(text::date)
     }
 
     fn timestamp(&self, zone: Option<&Arc<str>>) -> (ArrayRef, Vec<BadRow>) {
-        let mut builder = TimestampMicrosecondBuilder::with_capacity(self.rows());
-        let mut bad = Vec::new();
-        self.each(|row, value| {
-            let parsed = value.and_then(text::timestamp);
-            if parsed.is_none() && is_bad(value) {
-                bad.push(BadRow(row));
-            }
-            builder.append_option(parsed.map(|t| t.micros));
-        });
-        let array = builder.finish();
+        let mut reader = TimestampReader::default();
+        let (array, bad) = self.values::<TimestampMicrosecondType>(|text| reader.read(text));
         match zone {
             Some(zone) => (Arc::new(array.with_timezone(zone.clone())), bad),
             None => (Arc::new(array), bad),

@@ -9,7 +9,7 @@ use super::columns::{column_names, header_name};
 use super::error::{bad_value, ragged, unclosed_quote};
 use super::parse::ColumnFields;
 use crate::connectors::scan::{apply_mask, constant};
-use crate::connectors::text::{Block, Decoded, Field, RecordEnd, Structure};
+use crate::connectors::text::{Block, Decoded, Field, RecordEnd, RecordIndex, Stretch, Structure};
 
 /// Bytes of text that a batch is parsed from at most.
 const BATCH_TEXT_BYTES: usize = 2 << 20;
@@ -54,10 +54,8 @@ pub struct CsvRecords {
     pub columns: Vec<Column>,
     /// Rows of a batch at most.
     pub batch_rows: usize,
-    /// The fields of the records in hand.
-    pub fields: Vec<Field>,
-    /// Where each record begins.
-    pub starts: Vec<usize>,
+    /// The records in hand.
+    pub found: RecordIndex,
 }
 
 impl CsvRecords {
@@ -66,11 +64,10 @@ impl CsvRecords {
         if block.first && self.header && !self.skip_header(block, file)? {
             return Ok(Decoded::NeedsMore);
         }
-        self.fields.clear();
-        self.starts.clear();
+        self.found.clear();
         let from = block.at;
         let whole = self.take_records(block, file)?;
-        if self.starts.is_empty() {
+        if self.found.len() == 0 {
             return Ok(match whole {
                 true => Decoded::Finished,
                 false if block.at > from => Decoded::Rows(Vec::new(), 0),
@@ -116,53 +113,69 @@ impl CsvRecords {
 
     /// Takes records of a batch; true if no further one belongs to the block.
     fn take_records(&mut self, block: &mut Block, file: &str) -> Result<bool> {
-        let (structure, width) = (self.structure, self.names.len());
-        let from = block.at;
-        while self.starts.len() < self.batch_rows && block.at - from < BATCH_TEXT_BYTES {
-            if !structure.empty_lines {
-                block.at = behind_line_ends(&block.bytes, block.at);
+        let (text_end, records_max) = (block.at + BATCH_TEXT_BYTES, self.batch_rows);
+        let is_full =
+            |records: &RecordIndex, at: usize| records.len() >= records_max || at >= text_end;
+        let mut fields = Vec::new();
+        while !is_full(&self.found, block.at) {
+            let stretch = Stretch {
+                bytes: &block.bytes,
+                from: block.at,
+                until: block.end.min(text_end),
+                records_max,
+            };
+            block.at = self.found.scan(&self.structure, stretch);
+            if is_full(&self.found, block.at) {
+                break;
             }
-            if block.is_used_up() {
-                return Ok(true);
+            match self.take_record(block, &mut fields, file)? {
+                Taken::Record => {}
+                Taken::NeedsMore => return Ok(false),
+                Taken::Finished => return Ok(true),
             }
-            let before = self.fields.len();
-            match structure.record(&block.bytes, block.at, block.last, &mut self.fields) {
-                RecordEnd::At(next) => block.at = next,
-                RecordEnd::NeedsMore => {
-                    self.fields.truncate(before);
-                    return Ok(false);
-                }
-                RecordEnd::Finished => {
-                    block.at = block.bytes.len();
-                    return Ok(true);
-                }
-            }
-            let found = self.fields.len() - before;
-            let first = self.fields[before].start;
-            if let Some(open) = self.fields.last().filter(|field| field.unclosed) {
-                let line = block.line_of(open.start);
-                self.fields.truncate(before);
-                if !self.ignore_errors {
-                    return Err(unclosed_quote(file, line));
-                }
-                self.skipped += 1;
-                continue;
-            }
-            if found != width {
-                self.fields.truncate(before);
-                if !self.ignore_errors {
-                    return Err(ragged(file, block.line_of(first), found, width));
-                }
-                self.skipped += 1;
-                continue;
-            }
-            self.starts.push(first);
         }
         Ok(false)
     }
 
+    /// Takes one record, whatever it is like.
+    fn take_record(
+        &mut self,
+        block: &mut Block,
+        fields: &mut Vec<Field>,
+        file: &str,
+    ) -> Result<Taken> {
+        fields.clear();
+        if !self.structure.empty_lines {
+            block.at = behind_line_ends(&block.bytes, block.at);
+        }
+        if block.is_used_up() {
+            return Ok(Taken::Finished);
+        }
+        match self.structure.record(&block.bytes, block.at, block.last, fields) {
+            RecordEnd::At(next) => block.at = next,
+            RecordEnd::NeedsMore => return Ok(Taken::NeedsMore),
+            RecordEnd::Finished => {
+                block.at = block.bytes.len();
+                return Ok(Taken::Finished);
+            }
+        }
+        let unclosed = fields.last().filter(|field| field.unclosed);
+        let first = fields.first().map_or(block.at, |field| field.start);
+        if unclosed.is_none() && fields.len() == self.names.len() {
+            self.found.push(fields);
+        } else if self.ignore_errors {
+            self.skipped += 1;
+        } else {
+            return Err(match unclosed {
+                Some(open) => unclosed_quote(file, block.line_of(open.start)),
+                None => ragged(file, block.line_of(first), fields.len(), self.names.len()),
+            });
+        }
+        Ok(Taken::Record)
+    }
+
     fn parse(&mut self, block: &Block, file: &str) -> Result<(Vec<ArrayRef>, usize)> {
-        let rows = self.starts.len();
+        let rows = self.found.len();
         let mut columns = Vec::with_capacity(self.columns.len());
         let mut bad_rows: Vec<usize> = Vec::new();
         for column in &self.columns {
@@ -178,8 +191,7 @@ impl CsvRecords {
             };
             let fields = ColumnFields {
                 bytes: &block.bytes,
-                fields: &self.fields,
-                stride: self.names.len(),
+                records: &self.found,
                 index,
                 structure: self.structure,
                 null: self.null.as_deref(),
@@ -189,9 +201,9 @@ impl CsvRecords {
             if let Some(row) = bad.first()
                 && !self.ignore_errors
             {
-                let field = self.fields[row.0 * self.names.len() + index];
-                let line = block.line_of(field.start);
-                let value = &block.bytes[field.start..field.end];
+                let (start, end) = self.found.field(row.0, index);
+                let line = block.line_of(start);
+                let value = self.structure.shown(&block.bytes[start..end]);
                 return Err(bad_value(file, line, index, &column.name, value, &column.data_type));
             }
             bad_rows.extend(bad.into_iter().map(|b| b.0));
@@ -201,6 +213,16 @@ impl CsvRecords {
         self.skipped += rows - kept;
         Ok((columns, kept))
     }
+}
+
+/// What became of an attempt to take a record.
+enum Taken {
+    /// It is among those found, or was left out.
+    Record,
+    /// It is not whole.
+    NeedsMore,
+    /// There is none.
+    Finished,
 }
 
 /// The first byte behind empty lines.

@@ -14,7 +14,7 @@ use crate::connectors::files::partition_value;
 use crate::connectors::scan::{
     FileScan, ReadLayout, SplitFormat, SplitProgress, SplitScan, SplitSource, file_may_match,
 };
-use crate::connectors::text::{Pieces, TextBlocks};
+use crate::connectors::text::{Pieces, RecordIndex, TextBlocks};
 
 /// Opens the source.
 pub fn open(spec: &SourceSpec, scan: FileScan, job: &Arc<JobContext>) -> Result<Arc<dyn Source>> {
@@ -68,11 +68,10 @@ impl SplitFormat for CsvFormat {
             header: self.scan.csv_header,
             check_names: self.scan.csv_by_name,
             guessed: self.scan.csv_guessed,
+            found: RecordIndex::new(names.len()),
             names,
             columns,
             batch_rows: self.spec.batch_rows.max(1),
-            fields: Vec::new(),
-            starts: Vec::new(),
         };
         Ok(Box::new(CsvScan { blocks: TextBlocks::new(pieces, piece, &job.env), records }))
     }

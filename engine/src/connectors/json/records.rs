@@ -44,7 +44,7 @@ impl JsonRecords {
         if objects.is_empty() {
             return Ok(if whole { Decoded::Finished } else { Decoded::NeedsMore });
         }
-        let batch = match decode(&self.schema, block.bytes.as_slice(), &objects) {
+        let batch = match decode(&self.schema, &block.bytes, &objects) {
             Ok(batch) => batch,
             Err(_) => self.decode_one_by_one(block, file, &objects)?,
         };

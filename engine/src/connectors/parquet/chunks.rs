@@ -17,8 +17,8 @@ use thalweg_runtime::env::Environment;
 use thalweg_runtime::memory::Reservation;
 use thalweg_runtime::{Error, Result};
 
-use super::buffers::BufferPool;
 use super::meta::{FileReader, ParquetMeta, PositionedFile};
+use crate::connectors::buffers::BufferPool;
 
 /// Ranges with a smaller gap between them are read as one.
 const GAP_BYTES_MAX: u64 = 64 << 10;

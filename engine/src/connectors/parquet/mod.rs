@@ -3,7 +3,6 @@
 //! A split is one row group. Its column chunks are fetched on I/O threads, the next split's while the current one is
 //! decoded; nothing is fetched that footers, bloom filters, page indexes or runtime filters rule out.
 
-mod buffers;
 mod chunks;
 mod columns;
 mod decode;

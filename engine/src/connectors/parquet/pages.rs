@@ -13,8 +13,8 @@ use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use parquet::file::serialized_reader::SerializedPageReader;
 
-use super::buffers::BufferPool;
 use super::chunks::FetchedChunks;
+use crate::connectors::buffers::BufferPool;
 
 /// Bytes that a byte of Snappy stands for at most: three bytes copy up to 64.
 const SNAPPY_RATIO_MAX: usize = 64;

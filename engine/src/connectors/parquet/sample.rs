@@ -10,12 +10,12 @@ use arrow::compute::concat;
 use arrow::datatypes::DataType;
 use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
 
-use super::buffers::BufferPool;
 use super::chunks::{FetchedChunks, ranges, read_ranges};
 use super::decode::{FilePlan, GroupDecoder};
 use super::learned::{Draw, SampleKey};
 use super::page_header::{self, PageHeader};
 use super::statistics::rows_of;
+use crate::connectors::buffers::BufferPool;
 use crate::connectors::files::system_env;
 use crate::connectors::scan::{ColumnSource, FileScan, constant};
 

@@ -11,11 +11,11 @@ use thalweg_runtime::job::JobContext;
 use thalweg_runtime::memory::Reservation;
 use thalweg_runtime::source::{Source, SourceReader, SourceSpec};
 
-use super::buffers::BufferPool;
 use super::decode::FilePlan;
 use super::meta::ParquetMeta;
 use super::reader::ParquetReader;
 use super::statistics::GroupBounds;
+use crate::connectors::buffers::BufferPool;
 use crate::connectors::scan::prune::may_match_all;
 use crate::connectors::scan::{FileScan, ReadLayout, file_may_match};
 
@@ -111,13 +111,11 @@ impl SharedScan {
         let files: VecDeque<usize> = (0..scan.files.len())
             .filter(|&i| file_may_match(spec, &scan, &scan.files[i]))
             .collect();
-        let buffers = BufferPool::process();
-        buffers.keep_within(job.memory.limit());
         let bytes_all = files.iter().map(|&i| scan.files[i].size).sum();
         Arc::new(SharedScan {
             layout: ReadLayout::new(spec),
             memory: job.memory.reserve("ParquetScan"),
-            buffers,
+            buffers: BufferPool::process(),
             spec: spec.clone(),
             scan,
             job: job.clone(),

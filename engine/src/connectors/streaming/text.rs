@@ -21,7 +21,7 @@ use crate::connectors::csv::{self, CsvRecords};
 use crate::connectors::files::{CsvOptions, FileFormat, FileOptions};
 use crate::connectors::json::{JsonLayout, JsonRecords};
 use crate::connectors::scan::ReadLayout;
-use crate::connectors::text::{Block, Decoded};
+use crate::connectors::text::{Block, Decoded, RecordIndex};
 use crate::error::{self, Report};
 
 /// How text is read.
@@ -99,10 +99,9 @@ impl TextFormat {
                     check_names: true,
                     guessed: false,
                     columns: columns.collect(),
+                    found: RecordIndex::new(names.len()),
                     names,
                     batch_rows,
-                    fields: Vec::new(),
-                    starts: Vec::new(),
                 }))
             }
             TextFormat::Json { ignore_errors } => {

@@ -9,12 +9,15 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use arrow::array::ArrayRef;
+use bytes::Bytes;
 use parking_lot::Mutex;
 use thalweg_runtime::env::{Environment, IoTask, ReadFile};
 use thalweg_runtime::{Error, Result};
 
+use super::block_bytes::BlockBytes;
 use super::quoting::{Quoting, Summary, first_record};
 use super::record::Structure;
+use crate::connectors::buffers::BufferPool;
 use crate::connectors::files::{Compression, unpacking_reader};
 use crate::connectors::scan::{ScanFile, SplitProgress};
 
@@ -42,7 +45,7 @@ pub enum Decoded {
 #[derive(Debug, Default)]
 pub struct Block {
     /// The bytes.
-    pub bytes: Vec<u8>,
+    pub bytes: BlockBytes,
     /// The next record begins here.
     pub at: usize,
     /// Records that begin here or later belong to another piece.
@@ -74,15 +77,22 @@ impl Block {
         Block { lines_before: lines, ..Block::default() }
     }
 
+    /// A block of all of a text, of which the records that begin from `at` up to `end` are wanted.
+    #[cfg(test)]
+    pub fn of_piece(text: &[u8], at: usize, end: usize) -> Self {
+        let bytes = BlockBytes::Own(text.to_vec());
+        Block { bytes, at, end, last: true, ..Block::default() }
+    }
+
     /// Lets go of what was parsed and appends what comes next in a text called `name`; nothing is its end.
     pub fn move_on(&mut self, bytes: &[u8], name: &str) -> Result<()> {
         let before = self.bytes.is_empty() && self.first;
         let used = self.at;
         self.lines_before = self.line_of(used) - 1;
-        self.bytes.drain(..used);
+        self.bytes.to_mut().drain(..used);
         (self.at, self.counted_from) = (0, 0);
         self.last = bytes.is_empty();
-        self.bytes.extend_from_slice(bytes);
+        self.bytes.to_mut().extend_from_slice(bytes);
         self.end = if self.last && self.bytes.is_empty() { 0 } else { usize::MAX };
         if before {
             check_encoding(&self.bytes, true, name)?;
@@ -109,6 +119,18 @@ impl Block {
     }
 }
 
+impl PiecesState {
+    /// Quoting and lines before a piece, if all pieces before it are summarised.
+    fn before(&mut self, piece: usize) -> Option<(Quoting, u64)> {
+        while self.before.len() <= piece {
+            let &(quoting, lines) = self.before.last()?;
+            let summary = self.summaries[self.before.len() - 1].as_ref()?;
+            self.before.push((summary.after(quoting), lines + summary.lines));
+        }
+        self.before.get(piece).copied()
+    }
+}
+
 /// The pieces of one file, shared by all who read them.
 #[derive(Debug)]
 pub struct Pieces {
@@ -123,6 +145,8 @@ pub struct Pieces {
 #[derive(Debug, Default)]
 struct PiecesState {
     summaries: Vec<Option<Summary>>,
+    /// Quoting and lines before each of the first pieces, as far as they are known.
+    before: Vec<(Quoting, u64)>,
     started: Vec<bool>,
     waiters: Vec<Waker>,
 }
@@ -156,6 +180,7 @@ impl Pieces {
         let count = usize::try_from(pieces).unwrap_or(usize::MAX);
         let state = PiecesState {
             summaries: vec![None; count],
+            before: vec![(Quoting::FieldStart, 0)],
             started: vec![false; count],
             waiters: Vec::new(),
         };
@@ -191,17 +216,8 @@ impl Pieces {
         let mut missing = Vec::new();
         {
             let mut state = self.state.lock();
-            let (mut quoting, mut lines) = (Quoting::FieldStart, 0);
-            let known = state.summaries[..piece].iter().all(|summary| {
-                summary
-                    .inspect(|s| {
-                        quoting = s.after(quoting);
-                        lines += s.lines;
-                    })
-                    .is_some()
-            });
-            if known {
-                return Some((quoting, lines));
+            if let Some(before) = state.before(piece) {
+                return Some(before);
             }
             state.waiters.push(waker.clone());
             for i in 0..piece {
@@ -250,11 +266,13 @@ impl Pieces {
         env: &Arc<dyn Environment>,
         from: u64,
         to: u64,
-    ) -> Result<(Arc<dyn ReadFile>, Vec<u8>)> {
+    ) -> Result<(Arc<dyn ReadFile>, Bytes)> {
         let context = || format!("cannot read \"{}\"", self.file.name);
         let file = env.open_file(&self.file.path).map_err(|e| Error::io(context(), &e))?;
-        let bytes = read_at(&*file, from, to - from).map_err(|e| Error::io(context(), &e))?;
-        Ok((file, bytes))
+        let length = usize::try_from(to - from).unwrap_or(usize::MAX);
+        let mut buffer = BufferPool::process().take(length);
+        let read = file.read_at(buffer.bytes_mut(), from).map_err(|e| Error::io(context(), &e))?;
+        Ok((file, buffer.freeze().slice(..read)))
     }
 }
 
@@ -267,7 +285,7 @@ fn read_at(file: &dyn ReadFile, from: u64, length: u64) -> std::io::Result<Vec<u
 
 struct Piece {
     file: Arc<dyn ReadFile>,
-    bytes: Vec<u8>,
+    bytes: Bytes,
     lead: usize,
     end: usize,
     last: bool,
@@ -382,7 +400,7 @@ impl TextBlocks {
                     Some(more) => {
                         let (file, bytes) = more?;
                         self.block.last = bytes.len() < STEP_BYTES;
-                        self.block.bytes.extend_from_slice(&bytes);
+                        self.block.bytes.to_mut().extend_from_slice(&bytes);
                         self.state = State::Ready(Rest::File(file));
                     }
                 },
@@ -415,7 +433,7 @@ impl TextBlocks {
             first: self.piece == 0,
             lines_before: lines,
             counted_from: piece.lead,
-            bytes: piece.bytes,
+            bytes: BlockBytes::Shared(piece.bytes),
         };
         self.state = State::Ready(Rest::File(piece.file));
         Ok(())

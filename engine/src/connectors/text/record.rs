@@ -5,6 +5,8 @@
 //! the end of the file and says so, as does a field with something behind its closing quote. Records end with LF, CRLF or
 //! CR. An empty line is a record of one empty field where the table has one column, and nothing otherwise.
 
+use std::ops::Range;
+
 /// The bytes that structure the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Structure {
@@ -34,9 +36,10 @@ pub struct Field {
 }
 
 impl Field {
-    /// Whether nothing was written: NULL.
-    pub fn is_absent(&self) -> bool {
-        !self.quoted && self.start == self.end
+    /// Where it is with its quotes.
+    pub fn raw(&self) -> Range<usize> {
+        let around = usize::from(self.quoted && !self.escaped);
+        self.start - around..self.end + around
     }
 }
 
@@ -144,6 +147,29 @@ impl Structure {
                 }
             }
         }
+    }
+
+    /// The value of a field that begins with a quote, which it is given with; `scratch` has it if quotes were resolved.
+    pub fn value<'a>(&self, raw: &'a [u8], scratch: &'a mut Vec<u8>) -> &'a [u8] {
+        match self.inside(raw) {
+            Some(value) => value,
+            None => {
+                self.unescape(raw, scratch);
+                scratch
+            }
+        }
+    }
+
+    /// What is between the quotes around a field, if they are around it and nothing else.
+    fn inside<'a>(&self, raw: &'a [u8]) -> Option<&'a [u8]> {
+        let quote = self.quote?;
+        let value = raw.strip_prefix(&[quote])?.strip_suffix(&[quote])?;
+        memchr::memchr(quote, value).is_none().then_some(value)
+    }
+
+    /// A field as it is shown in a message: without the quotes around it.
+    pub fn shown<'a>(&self, raw: &'a [u8]) -> &'a [u8] {
+        self.inside(raw).unwrap_or(raw)
     }
 
     /// Writes the value of an escaped field, quotes resolved.

@@ -1,5 +1,7 @@
 //! Values in text: numbers, truth values, dates and times in ISO form.
 
+use super::digits::digits as eight_or_fewer;
+
 /// Microseconds of a day.
 const DAY_US: i64 = 86_400_000_000;
 
@@ -13,7 +15,15 @@ pub struct TimestampText {
 }
 
 /// A 64-bit integer.
+#[inline]
 pub fn integer(text: &[u8]) -> Option<i64> {
+    match eight_or_fewer(text) {
+        Some(value) => Some(value as i64),
+        None => any_integer(text),
+    }
+}
+
+fn any_integer(text: &[u8]) -> Option<i64> {
     let text = text.trim_ascii();
     let (negative, digits) = match text.first()? {
         b'-' => (true, &text[1..]),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{FILE_SINK, FileWriteOptions};
 use crate::connectors::FileOptions;
-use crate::connectors::testing::{read, write};
+use crate::connectors::testing::{Random, read, write};
 use arrow::array::{
     ArrayRef, BinaryViewArray, BooleanArray, Date32Array, Decimal128Array, Float64Array,
     Int64Array, RecordBatch, StringViewArray, Time64NanosecondArray, TimestampMicrosecondArray,
@@ -70,19 +70,8 @@ fn nullable(columns: Vec<(String, ArrayRef)>) -> RecordBatch {
         .unwrap()
 }
 
-/// Numbers below a limit, the same in every run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % limit
-    }
-
-    fn text(&mut self) -> &'static str {
-        TEXTS[self.below(TEXTS.len())]
-    }
+fn text(random: &mut Random) -> &'static str {
+    TEXTS[random.below(TEXTS.len())]
 }
 
 #[test]
@@ -93,9 +82,9 @@ fn random_texts_stay_text() {
         let mut columns: Vec<(String, ArrayRef)> = Vec::new();
         for i in 0..=random.below(3) {
             let texts: StringViewArray =
-                (0..rows).map(|_| (random.below(10) > 0).then(|| random.text())).collect();
+                (0..rows).map(|_| (random.below(10) > 0).then(|| text(&mut random))).collect();
             // Names are not blank, and differ.
-            let name = random.text();
+            let name = text(&mut random);
             let name = if name.trim().is_empty() { format!("c{i}") } else { name.to_string() };
             if columns.iter().all(|(known, _)| *known != name) {
                 columns.push((name, Arc::new(texts)));
