@@ -76,7 +76,7 @@ const OVER: [&str; 9] = [
     "rank() OVER (PARTITION BY k ORDER BY ts), dense_rank() OVER (PARTITION BY k ORDER BY ts)",
     "sum(v) OVER (PARTITION BY k ORDER BY ts RANGE INTERVAL '10' SECOND PRECEDING)",
     "max(v) OVER (ORDER BY ts, v ROWS BETWEEN 3 PRECEDING AND CURRENT ROW)",
-    "lag(v, 2) OVER (PARTITION BY k ORDER BY ts, v), lead(v) OVER (PARTITION BY k ORDER BY ts, v)",
+    "lag(v, 2) OVER (PARTITION BY k ORDER BY ts, v)",
     "count(*) OVER (PARTITION BY k ORDER BY ts RANGE BETWEEN INTERVAL '3' SECOND PRECEDING AND INTERVAL '4' SECOND FOLLOWING)",
     "avg(v) OVER (PARTITION BY k ORDER BY ts)",
     "ntile(3) OVER (PARTITION BY date_trunc('minute', ts) ORDER BY v)",
@@ -102,6 +102,31 @@ fn windows_over_streams_answer_as_the_batch_does_and_take_nothing_back() {
             run(&session, "RESET execution.runtime_mode; RESET threads; RESET batch_size").unwrap();
         }
     }
+}
+
+#[test]
+fn a_row_waits_for_the_next_one_only_if_the_query_says_so() {
+    let (session, _file) = session(&random_rows(5));
+    let sql = "SELECT k, v, lead(v) OVER (PARTITION BY k ORDER BY ts, v) FROM e";
+    let batch = rows(&session, sql);
+    run(&session, "SET execution.runtime_mode = streaming; SET batch_size = 3").unwrap();
+    for (emit, operator) in [("", "ChangelogWindow"), (" EMIT ON WINDOW CLOSE", "EventTimeWindow")]
+    {
+        let sql = format!("{sql}{emit}");
+        assert_eq!(rows(&session, &sql), batch, "{sql}");
+        let plan = rows(&session, &format!("EXPLAIN {sql}")).join("\n");
+        assert!(plan.contains(operator), "{sql}: {plan}");
+    }
+}
+
+#[test]
+fn times_of_rows_that_wait_for_later_ones_close_nothing() {
+    let (session, _file) = session(&random_rows(6));
+    let sql = "SELECT date_trunc('minute', ts) AS m, sum(c) AS c FROM (SELECT ts, count(*) OVER \
+               (PARTITION BY k ORDER BY ts RANGE BETWEEN CURRENT ROW AND INTERVAL '20' SECOND FOLLOWING) AS c FROM e) GROUP BY 1";
+    let batch = rows(&session, sql);
+    run(&session, "SET execution.runtime_mode = streaming; SET batch_size = 2").unwrap();
+    assert_eq!(rows(&session, sql), batch);
 }
 
 #[test]

@@ -79,11 +79,12 @@ impl Reach {
     }
 }
 
-/// When the rows of a window are complete; `None` if no watermark completes them.
+/// When the rows of a window are complete; `None` if no watermark completes them. Rows that others must follow, which may
+/// never come, are waited for only if the query says so: `patient`.
 pub(super) fn of_window(
-    partition_by: &[ColumnId],
-    order_by: &[SortKey],
+    (partition_by, order_by): (&[ColumnId], &[SortKey]),
     functions: &[WindowCall],
+    patient: bool,
     bounds: &Bounds,
     columns: &ColumnTable,
 ) -> Option<Completion> {
@@ -108,6 +109,9 @@ pub(super) fn of_window(
         .iter()
         .map(|call| reach_of(call, data_type))
         .try_fold(Reach::NOTHING, |all, one| Some(all.and(one?)))?;
+    if reach.rows_after > 0 && !patient {
+        return None;
+    }
     by(time, CompletionUnit::Row(reach))
 }
 
@@ -131,10 +135,15 @@ pub(super) fn keep_bounds(
     functions: &[WindowCall],
     bounds: &mut Bounds,
 ) {
-    let in_session = matches!(completion.unit, CompletionUnit::Session { .. });
+    // Rows of a session, and those that wait for others after them, leave when their own times are long past.
+    let in_time = match completion.unit {
+        CompletionUnit::Partition => true,
+        CompletionUnit::Row(reach) => reach.rows_after == 0 && reach.time_after == 0,
+        CompletionUnit::Session { .. } => false,
+    };
     for column in input {
         let implied = bounds.of(*column).is_some_and(|bound| contains(bound, &completion.bound));
-        if in_session || !implied {
+        if !in_time || !implied {
             bounds.forget([*column]);
         }
     }

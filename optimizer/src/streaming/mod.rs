@@ -380,9 +380,9 @@ impl Walk<'_> {
         };
         if !input.changes && self.emits_at_close() {
             *completion = completion::of_window(
-                partition_by,
-                order_by,
+                (partition_by, order_by),
                 functions,
+                self.emit.is_some(),
                 &self.bounds,
                 self.columns,
             );
