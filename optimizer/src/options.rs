@@ -18,6 +18,8 @@ pub struct OptimizerOptions {
     pub memory_limit: Option<u64>,
     /// Whether the query runs as a stream although all its tables have an end.
     pub streaming: bool,
+    /// Microseconds after which state that no watermark bounds is forgotten; 0 keeps it for ever.
+    pub state_ttl_us: i64,
     /// What the reader of a result that goes on changing can do with it.
     pub result: ResultUse,
     /// Pairs of connected subplans that join ordering may look at before it falls back to linearised search.
@@ -33,6 +35,7 @@ impl Default for OptimizerOptions {
             strategies: StrategySwitches::default(),
             memory_limit: None,
             streaming: false,
+            state_ttl_us: 0,
             result: ResultUse::Rows,
             pair_budget: 20_000,
         }

@@ -40,10 +40,11 @@ pub use parse::{Hint, HintScope, ParsedStatement};
 pub use planner::{Planner, PlannerOptions};
 pub use sql_text::{sql_literal, sql_type_name, with_sql_literals, with_sql_types};
 pub use statement::{
-    ComputedColumn, Copy, CopyFrom, CreateExternalTable, CreateIndex, CreateMaterializedView,
-    CreateSink, CreateTable, CreateView, DescribeTarget, DropKind, Emit, EmitWhen, ExplainFormat,
-    ExplainOptions, Insert, JobName, Keep, MetadataColumn, Modification, Modify, OptionHint,
-    QueryPlan, RelationHint, SharedId, SharedPlan, ShowKind, Statement, Watermark,
+    ComputedColumn, ConflictAction, Copy, CopyFrom, CreateExternalTable, CreateIndex,
+    CreateMaterializedView, CreateSink, CreateTable, CreateView, DescribeTarget, DropKind, Emit,
+    EmitWhen, ExplainFormat, ExplainOptions, Insert, JobName, Keep, MetadataColumn, Modification,
+    Modify, OptionHint, QueryPlan, RelationHint, SharedId, SharedPlan, ShowKind, Statement,
+    Watermark,
 };
 pub use windows::{
     RowWindowKind, RowWindows, WindowSlices, first_of_list, opened_lists, row_number, shifted,

@@ -342,15 +342,29 @@ pub struct Insert {
     pub input: QueryPlan,
     /// Replace all rows instead of adding.
     pub overwrite: bool,
+    /// What becomes of rows that have the same primary key, if the statement says so.
+    pub on_conflict: Option<ConflictAction>,
+}
+
+/// `ON CONFLICT` of an INSERT.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConflictAction {
+    /// They are an error.
+    Error,
+    /// The first one stays.
+    Nothing,
+    /// The last one takes the place of those before.
+    Update,
 }
 
 impl fmt::Debug for Insert {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Insert { table, source: _, input, overwrite } = self;
+        let Insert { table, source: _, input, overwrite, on_conflict } = self;
         f.debug_struct("Insert")
             .field("table", table)
             .field("input", input)
             .field("overwrite", overwrite)
+            .field("on_conflict", on_conflict)
             .finish()
     }
 }

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Schema};
+use arrow_schema::{DataType, Field, Schema};
 use serde::{Deserialize, Serialize};
 
 use crate::batch::Batch;
@@ -31,8 +31,11 @@ pub struct SourceSpec {
     pub connector: String,
     /// What the connector needs to find the data; its own format.
     pub options: serde_json::Value,
-    /// All columns of the table.
+    /// All columns of the table that the connector reads as values.
     pub schema: Schema,
+    /// What the connector is to tell of a row beside them, by the names that it has for it: positions in `projection`
+    /// behind the columns of `schema` are these.
+    pub metadata: Vec<Field>,
     /// The columns to deliver, in order; may be empty (row counts alone).
     pub projection: Vec<usize>,
     /// Conjuncts; only rows for which all are true are delivered.
@@ -59,6 +62,38 @@ pub struct EventTimeSpec {
     pub types: Vec<DataType>,
     /// How many of the projected columns leave the scan; those behind them only serve the watermark.
     pub delivered: usize,
+    /// The name of the column that tells the time, for messages.
+    pub name: String,
+    /// What becomes of rows whose time is NULL.
+    pub null_time: NullTime,
+    /// Whether watermarks are made; otherwise only rows without a time are looked for.
+    pub tells_time: bool,
+    /// How long a split that is caught up holds time back before it is idle, in nanoseconds.
+    pub idle_timeout_ns: u64,
+    /// The scans that this one waits for when it is ahead.
+    pub alignment: Option<AlignmentSpec>,
+}
+
+/// Which scans wait for each other, so that none is far ahead.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AlignmentSpec {
+    /// The name that they share.
+    pub group: String,
+    /// How far ahead of another one a scan may be, in microseconds.
+    pub max_drift_us: i64,
+    /// How often a scan that waits looks at the others, in nanoseconds.
+    pub update_interval_ns: u64,
+}
+
+/// What becomes of a row whose event time is NULL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NullTime {
+    /// It is an error.
+    Fail,
+    /// It is left out and counted.
+    Drop,
+    /// It is delivered, and says nothing about the time.
+    SkipWatermark,
 }
 
 /// A stretch of a source whose rows come in one order of their own: a file, a byte range, a partition of a log.

@@ -188,6 +188,7 @@ fn vertex(name: &str, parallelism: usize, specs: Vec<OperatorSpec>) -> JobVertex
 fn scan(connector: &str, rows: Option<i64>) -> OperatorSpec {
     OperatorSpec::SourceScan(SourceScanSpec {
         source: SourceSpec {
+            metadata: Vec::new(),
             connector: connector.into(),
             options: rows.map_or(serde_json::Value::Null, Into::into),
             schema: Schema::new(vec![Field::new("v", DataType::Int64, false)]),

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_common::{Constraint, Constraints};
 use datafusion_expr::Expr as LogicalExpr;
@@ -16,7 +16,8 @@ use thalweg_optimizer::{MeasuredShare, TableStatistics};
 use thalweg_planner::{ComputedColumn as PlannedColumn, MetadataColumn, Watermark};
 use thalweg_runtime::expr::{Expr, FunctionRegistry};
 
-use super::table::{ComputedColumn, EventTime, Table, TableSink};
+use super::table::{ComputedColumn, EventTime, MetadataField, Table, TableSink, TimeOptions};
+use crate::connectors::{FILE_CONNECTOR, WATCH_CONNECTOR, metadata};
 use crate::error::Result;
 use crate::lower::Scope;
 
@@ -25,12 +26,14 @@ use crate::lower::Scope;
 pub struct Declaration {
     /// All columns in the order declared.
     pub schema: SchemaRef,
-    /// Which of them are computed; all others are stored.
+    /// Which of them are computed; all others but metadata are stored.
     pub computed: Vec<PlannedColumn>,
-    /// Which of the stored columns the connector fills from what it knows of a row.
+    /// Which of the columns the connector fills from what it knows of a row.
     pub metadata: Vec<MetadataColumn>,
     /// When rows happened.
     pub watermark: Option<Watermark>,
+    /// What the table's options say of that.
+    pub time_options: TimeOptions,
     /// Keys, by position among all columns; never over computed ones.
     pub constraints: Constraints,
     /// Whether rows are held to the keys, if the connector can do that.
@@ -59,7 +62,10 @@ impl Declaration {
 
     /// The table as declared, before that of its stored columns.
     pub fn over(self, stored: Arc<dyn Table>) -> Result<Arc<dyn Table>> {
-        let plain = self.computed.is_empty() && self.watermark.is_none() && self.keys_enforced;
+        let plain = self.computed.is_empty()
+            && self.metadata.is_empty()
+            && self.watermark.is_none()
+            && self.keys_enforced;
         match plain {
             true => Ok(stored),
             false => Ok(Arc::new(DeclaredTable::new(stored, self)?)),
@@ -68,6 +74,7 @@ impl Declaration {
 
     fn is_computed(&self, at: usize) -> bool {
         self.computed.iter().any(|column| column.column == at)
+            || self.metadata.iter().any(|column| column.column == at)
     }
 }
 
@@ -77,6 +84,7 @@ pub struct DeclaredTable {
     stored: Arc<dyn Table>,
     schema: SchemaRef,
     computed: Vec<ComputedColumn>,
+    metadata: Vec<MetadataField>,
     event_time: Option<EventTime>,
     constraints: Constraints,
     keys_enforced: bool,
@@ -85,18 +93,47 @@ pub struct DeclaredTable {
 impl DeclaredTable {
     /// The table of the stored columns, with what a statement declares.
     pub fn new(stored: Arc<dyn Table>, declaration: Declaration) -> Result<Self> {
-        let Declaration { schema, computed, watermark, constraints, keys_enforced, .. } =
-            declaration;
+        let Declaration {
+            schema,
+            computed,
+            metadata,
+            watermark,
+            time_options,
+            constraints,
+            keys_enforced,
+            ..
+        } = declaration;
+        let known = stored.metadata_keys();
+        let connector = match stored.connector() {
+            FILE_CONNECTOR | WATCH_CONNECTOR => "filesystem",
+            other => other,
+        };
+        let what = format!("a table of the connector \"{connector}\"");
+        let metadata = metadata.into_iter().map(|MetadataColumn { column, key, .. }| {
+            let field = metadata::field(schema.field(column), &key, known, &what)?;
+            Ok(MetadataField { column, field })
+        });
+        let mut metadata = metadata.collect::<Result<Vec<_>>>()?;
+        metadata.sort_by_key(|field| field.column);
         let computed = computed.into_iter().map(|PlannedColumn { column, expr }| {
             let is_volatile = expr.is_volatile();
             Ok(ComputedColumn { column, expr: over_positions(&expr, &schema)?, is_volatile })
         });
         let computed = computed.collect::<Result<Vec<_>>>()?;
         let event_time = watermark.map(|Watermark { column, expr }| {
-            Ok::<_, crate::Error>(EventTime { column, watermark: over_positions(&expr, &schema)? })
+            let watermark = over_positions(&expr, &schema)?;
+            Ok::<_, crate::Error>(EventTime { column, watermark, options: time_options })
         });
         let event_time = event_time.transpose()?;
-        Ok(DeclaredTable { stored, schema, computed, event_time, constraints, keys_enforced })
+        Ok(DeclaredTable {
+            stored,
+            schema,
+            computed,
+            metadata,
+            event_time,
+            constraints,
+            keys_enforced,
+        })
     }
 
     /// The same declaration before another table of the same stored columns. Without event time no row of it is late, and
@@ -106,6 +143,7 @@ impl DeclaredTable {
             stored,
             schema: self.schema.clone(),
             computed: self.computed.clone(),
+            metadata: self.metadata.clone(),
             event_time: self.event_time.clone().filter(|_| in_event_time),
             constraints: self.constraints.clone(),
             keys_enforced: self.keys_enforced,
@@ -144,12 +182,14 @@ impl Table for DeclaredTable {
     }
 
     fn distinct(&self, column: usize) -> Option<f64> {
-        self.stored.distinct(StoredColumns::of(self).place(column)?)
+        let columns = StoredColumns::of(self);
+        self.stored.distinct(columns.place(column).filter(|at| *at < columns.stored)?)
     }
 
     fn selectivity(&self, filters: &[Expr], functions: &FunctionRegistry) -> Option<MeasuredShare> {
         let columns = StoredColumns::of(self);
-        let once = filters.iter().enumerate().filter(|(_, f)| !columns.reads_volatile(f));
+        let once = filters.iter().enumerate();
+        let once = once.filter(|(_, f)| !columns.reads_volatile(f) && !columns.reads_metadata(f));
         let over_stored = once.map(|(at, filter)| (at, columns.over_stored(filter.clone())));
         let (places, over_stored): (Vec<usize>, Vec<Expr>) = over_stored.unzip();
         if over_stored.is_empty() {
@@ -177,6 +217,10 @@ impl Table for DeclaredTable {
         &self.computed
     }
 
+    fn metadata(&self) -> &[MetadataField] {
+        &self.metadata
+    }
+
     fn event_time(&self) -> Option<&EventTime> {
         self.event_time.as_ref()
     }
@@ -201,31 +245,52 @@ impl Table for DeclaredTable {
 /// A table's columns as its connector counts them.
 pub(crate) struct StoredColumns<'a> {
     computed: &'a [ComputedColumn],
-    /// For each column its position among the stored ones.
+    metadata: &'a [MetadataField],
+    /// How many columns are stored.
+    stored: usize,
+    /// For each column its position among the stored ones, metadata behind them.
     places: Vec<Option<usize>>,
 }
 
 impl<'a> StoredColumns<'a> {
     /// The columns of a table.
     pub(crate) fn of(table: &'a dyn Table) -> Self {
-        let computed = table.computed();
-        let mut next = 0..;
-        let places = (0..table.schema().fields().len()).map(|at| {
+        let (computed, metadata) = (table.computed(), table.metadata());
+        let all = table.schema().fields().len();
+        let stored = all - computed.len() - metadata.len();
+        let (mut next, mut behind) = (0.., stored..);
+        let places = (0..all).map(|at| {
             let is_computed = computed.iter().any(|column| column.column == at);
-            if is_computed { None } else { next.next() }
+            let is_metadata = metadata.iter().any(|column| column.column == at);
+            match (is_computed, is_metadata) {
+                (true, _) => None,
+                (false, true) => behind.next(),
+                (false, false) => next.next(),
+            }
         });
-        StoredColumns { places: places.collect(), computed }
+        StoredColumns { places: places.collect(), computed, metadata, stored }
     }
 
-    /// The position of a column among the stored ones; `None` when it is computed.
+    /// The position of a column among the stored ones, or behind them for metadata; `None` when it is computed.
     pub(crate) fn place(&self, column: usize) -> Option<usize> {
         self.places[column]
     }
 
     /// The stored columns of a schema of all.
     pub(crate) fn schema(&self, all: &Schema) -> Schema {
-        let stored = all.fields().iter().zip(&self.places).filter(|(_, place)| place.is_some());
+        let is_stored = |place: &Option<usize>| place.is_some_and(|place| place < self.stored);
+        let stored = all.fields().iter().zip(&self.places).filter(|(_, place)| is_stored(place));
         Schema::new(stored.map(|(field, _)| field.clone()).collect::<Vec<_>>())
+    }
+
+    /// What the connector is asked for beside the stored columns, in the order of the positions behind them.
+    pub(crate) fn metadata(&self) -> Vec<Field> {
+        self.metadata.iter().map(|column| column.field.clone()).collect()
+    }
+
+    /// Whether the expression reads what the connector knows of a row.
+    pub(crate) fn reads_metadata(&self, expr: &Expr) -> bool {
+        self.over_stored(expr.clone()).columns().into_iter().any(|at| at >= self.stored)
     }
 
     /// An expression over all columns as one over the stored ones: computed columns are written out.
@@ -273,7 +338,7 @@ fn over_positions(expr: &LogicalExpr, schema: &Schema) -> Result<Expr> {
 #[cfg(test)]
 mod tests {
     use arrow::array::{ArrayRef, Int64Array, RecordBatch};
-    use arrow::datatypes::{DataType, Field};
+    use arrow::datatypes::DataType;
     use datafusion_common::ScalarValue;
     use datafusion_expr::{col, lit};
     use thalweg_runtime::expr::BinaryOperator;
@@ -289,6 +354,7 @@ mod tests {
             computed: vec![computed(0, col("a") * lit(2_i64)), computed(2, col("b") + lit(1_i64))],
             metadata: Vec::new(),
             watermark: None,
+            time_options: TimeOptions::default(),
             constraints: Constraints::new_unverified(keys),
             keys_enforced: true,
         }

@@ -15,7 +15,9 @@ pub use store::{
     CATALOG_NAME, DEFAULT_SCHEMA, Entry, EntryKey, INFORMATION_SCHEMA, OnConflict,
     TEMPORARY_SCHEMA, TableCatalog, ViewJob,
 };
-pub use table::{ComputedColumn, EngineTable, EventTime, Table, TableSink};
+pub use table::{
+    ComputedColumn, EngineTable, EventTime, MetadataField, SinkKind, Table, TableSink, TimeOptions,
+};
 pub use thalweg_planner::sql_type_name;
 
 pub(crate) use declared::StoredColumns;

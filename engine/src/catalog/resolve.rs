@@ -119,6 +119,9 @@ impl Catalog for StatementCatalog<'_> {
         let table = EngineTable::of(source).map(|engine| engine.table.computed());
         let mut columns: Vec<usize> =
             table.unwrap_or_default().iter().map(|column| column.column).collect();
+        // Nobody writes what connectors know of rows.
+        let metadata = EngineTable::of(source).map(|engine| engine.table.metadata());
+        columns.extend(metadata.unwrap_or_default().iter().map(|column| column.column));
         columns.sort_unstable();
         columns
     }

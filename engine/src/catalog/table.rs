@@ -5,13 +5,15 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion_common::{Constraint, Constraints};
 use datafusion_expr::{Expr as LogicalExpr, TableProviderFilterPushDown, TableSource};
 use thalweg_optimizer::{MeasuredShare, TableStatistics};
 use thalweg_runtime::expr::{Expr, FunctionRegistry};
 use thalweg_runtime::operators::sink::SinkSpec;
+use thalweg_runtime::source::{AlignmentSpec, NullTime};
 
+use crate::connectors::metadata::MetadataKey;
 use crate::error::Result;
 
 /// A table that scans can read: a connector of the runtime, and what the connector needs to find the data.
@@ -53,6 +55,14 @@ pub trait Table: Any + Send + Sync + fmt::Debug {
     fn computed(&self) -> &[ComputedColumn] {
         &[]
     }
+    /// Columns that the connector fills from what it knows of a row beside its values.
+    fn metadata(&self) -> &[MetadataField] {
+        &[]
+    }
+    /// What the connector knows of a row beside its values.
+    fn metadata_keys(&self) -> &'static [MetadataKey] {
+        &[]
+    }
     /// The column that tells when a row happened, if the table declares one.
     fn event_time(&self) -> Option<&EventTime> {
         None
@@ -81,8 +91,29 @@ pub struct TableSink {
     pub spec: SinkSpec,
     /// Whether several writers may take rows side by side; otherwise one takes all in their order.
     pub parallel: bool,
+    /// What may become of rows.
+    pub kind: SinkKind,
+}
+
+/// What a sink can do with the rows of a query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SinkKind {
+    /// It adds rows, which stay.
+    Append,
+    /// A row takes the place of the one with its primary key, or takes that one away.
+    Upsert,
+    /// It tells of each row that it comes or goes.
+    Retract,
+}
+
+impl SinkKind {
     /// Whether rows may be taken back that came before.
-    pub takes_changes: bool,
+    pub fn takes_changes(self) -> bool {
+        match self {
+            SinkKind::Append => false,
+            SinkKind::Upsert | SinkKind::Retract => true,
+        }
+    }
 }
 
 /// A column that is computed from the stored ones.
@@ -96,6 +127,15 @@ pub struct ComputedColumn {
     pub is_volatile: bool,
 }
 
+/// A column that is declared as METADATA.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MetadataField {
+    /// Its position in the table's schema.
+    pub column: usize,
+    /// How the connector is asked for it.
+    pub field: Field,
+}
+
 /// `WATERMARK FOR column AS watermark`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EventTime {
@@ -103,6 +143,19 @@ pub struct EventTime {
     pub column: usize,
     /// What a row declares: later rows should have times after it. Over columns of the table's schema that are stored.
     pub watermark: Expr,
+    /// What the table's options say of it.
+    pub options: TimeOptions,
+}
+
+/// What the options of a table say of its event time.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct TimeOptions {
+    /// What becomes of rows whose time is NULL, if that is said.
+    pub null_time: Option<NullTime>,
+    /// How long a split that is caught up holds time back before it is idle, in nanoseconds.
+    pub idle_timeout_ns: u64,
+    /// The tables that this one waits for when it is ahead.
+    pub alignment: Option<AlignmentSpec>,
 }
 
 /// The adapter through which plans carry a [`Table`].
@@ -138,6 +191,12 @@ impl EngineTable {
     /// The same for a table that stands in this one's place: it has the same columns.
     pub fn replaced(&self, table: Arc<dyn Table>) -> EngineTable {
         EngineTable { table, ..self.clone() }
+    }
+
+    /// The same with all declared keys, whether or not something holds the rows to them.
+    pub fn trusting(&self) -> EngineTable {
+        let keys = self.table.constraints().map(|keys| reliable(keys, &self.table.schema()));
+        EngineTable { keys, ..self.clone() }
     }
 
     /// The table behind a plan's source, if it is one of the engine's.

@@ -75,7 +75,8 @@ pub(crate) fn set_option(options: &mut FileOptions, key: &str, value: &str) -> R
     match options.set(key, value)? {
         true => Ok(()),
         false => {
-            let known = ["connector", "format", "path"].into_iter().chain(FileOptions::KEYS);
+            let known = ["connector", "format", "path", "dead-letter.table"];
+            let known = known.into_iter().chain(FileOptions::KEYS);
             Err(unknown_option(key, &known.collect::<Vec<_>>()))
         }
     }

@@ -9,7 +9,7 @@ use thalweg_runtime::sink::{SinkConnector, SinkPoll, SinkWriter};
 use super::registry::TableDefinition;
 use super::streaming::{ConnectorOptions, ConnectorTable};
 use super::write::RowCounter;
-use crate::catalog::TableSink;
+use crate::catalog::{SinkKind, TableSink};
 use crate::error;
 
 /// The connector's registered name.
@@ -22,7 +22,7 @@ pub(super) fn table(definition: TableDefinition) -> error::Result<ConnectorTable
     ConnectorOptions::new(CONNECTOR, &definition.options).finish()?;
     let options = serde_json::json!({});
     let spec = SinkSpec { sink: CONNECTOR.to_string(), options: options.clone() };
-    let sink = TableSink { spec, parallel: true, takes_changes: true };
+    let sink = TableSink { spec, parallel: true, kind: SinkKind::Retract };
     let table = ConnectorTable::unbounded(CONNECTOR, options, schema, definition.constraints);
     Ok(table.bounded(Some(0)).with_sink(sink))
 }

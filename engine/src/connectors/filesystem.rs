@@ -12,13 +12,15 @@ use thalweg_runtime::expr::{Expr, FunctionRegistry};
 use thalweg_runtime::operators::sink::SinkSpec;
 
 use super::files::{boolean, is_glob};
+use super::metadata::MetadataKey;
 use super::registry::TableDefinition;
+use super::single_file::{self, RowFormat};
 use super::streaming::options::wrong_value;
 use super::streaming::text::TextFormat;
 use super::streaming::watch::{self, WatchSpec};
 use super::streaming::{ConnectorOptions, ConnectorTable};
 use super::{FILE_SINK, FileFormat, FileOptions, FileTable, FileWriteOptions};
-use crate::catalog::{Table, TableSink, set_option};
+use crate::catalog::{SinkKind, Table, TableSink, set_option};
 use crate::error::{Error, Report, Result};
 
 /// The connector's name for users.
@@ -46,10 +48,28 @@ pub(super) fn table(mut definition: TableDefinition) -> Result<Arc<dyn Table>> {
     }
     definition.locations = paths;
     definition.options = others;
+    let format = definition.format.as_deref().unwrap_or_default();
+    if !watched && RowFormat::by_name(format) == Some(RowFormat::DebeziumJson) {
+        return changes(definition);
+    }
     match watched {
         true => watched_files(definition),
         false => files(definition),
     }
+}
+
+/// A file of changes, which are told in their order.
+fn changes(definition: TableDefinition) -> Result<Arc<dyn Table>> {
+    let one = match definition.locations.as_slice() {
+        [path] => !is_glob(path) && !path.ends_with('/') && !Path::new(path).is_dir(),
+        _ => false,
+    };
+    if !one {
+        let report = Report::new("a table of changes is one file")
+            .with_hint("Name the file, or watch the folder: 'scan.watch' = 'true'.".to_string());
+        return Err(Error::Unsupported(Box::new(report)));
+    }
+    single_file::table(definition)
 }
 
 /// Files that appear and grow.
@@ -59,20 +79,24 @@ fn watched_files(definition: TableDefinition) -> Result<Arc<dyn Table>> {
     let format = definition.format.as_deref().map(str::to_ascii_lowercase);
     if matches!(format.as_deref(), Some("parquet" | "arrow")) {
         let report = Report::new("files of this format cannot be watched")
-            .with_hint("'format' is 'csv', 'json' or 'raw'".to_string());
+            .with_hint("'format' is 'csv', 'json', 'debezium_json' or 'raw'".to_string());
         return Err(Error::Unsupported(Box::new(report)));
     }
-    let text = TextFormat::new(format.as_deref(), &schema, &mut options)?;
+    let dead_letters = definition.dead_letters;
+    let text = TextFormat::new(format.as_deref(), &schema, &mut options, dead_letters)?;
     let interval_ms = match options.text("scan.watch.interval") {
         Some(text) => milliseconds(&text)?,
         None => INTERVAL_MS,
     };
+    let ordered = options.boolean("scan.splits.ordered")?.unwrap_or(false);
     options.finish()?;
-    let spec = WatchSpec { paths: definition.locations, interval_ms, text };
+    let withdraws = text.withdraws();
+    let spec = WatchSpec { paths: definition.locations, interval_ms, ordered, text };
     let value = serde_json::to_value(spec)
         .map_err(|e| Error::internal(format!("the options of watched files: {e}")))?;
     let constraints = definition.constraints;
-    Ok(Arc::new(ConnectorTable::unbounded(watch::CONNECTOR, value, schema, constraints)))
+    let table = ConnectorTable::unbounded(watch::CONNECTOR, value, schema, constraints);
+    Ok(Arc::new(table.withdrawing(withdraws).knowing(MetadataKey::OF_TEXT_FILES)))
 }
 
 fn milliseconds(text: &str) -> Result<u64> {
@@ -84,7 +108,11 @@ fn milliseconds(text: &str) -> Result<u64> {
 
 /// Files as they are.
 fn files(definition: TableDefinition) -> Result<Arc<dyn Table>> {
-    let mut options = FileOptions { schema: definition.schema.clone(), ..FileOptions::default() };
+    let mut options = FileOptions {
+        schema: definition.schema.clone(),
+        dead_letters: definition.dead_letters,
+        ..FileOptions::default()
+    };
     for (key, value) in &definition.options {
         if key.eq_ignore_ascii_case("scan.watch.interval") {
             let report = Report::new("scan.watch.interval is for files that are watched");
@@ -150,7 +178,7 @@ impl FolderFiles {
             return Ok(None);
         }
         let spec = SinkSpec { sink: FILE_SINK.to_string(), options: target.to_value() };
-        Ok(Some(TableSink { spec, parallel: true, takes_changes: false }))
+        Ok(Some(TableSink { spec, parallel: true, kind: SinkKind::Append }))
     }
 
     /// The files as they are now.
@@ -212,6 +240,10 @@ impl Table for FolderTable {
 
     fn selectivity(&self, filters: &[Expr], functions: &FunctionRegistry) -> Option<MeasuredShare> {
         self.now().selectivity(filters, functions)
+    }
+
+    fn metadata_keys(&self) -> &'static [MetadataKey] {
+        self.now().metadata_keys()
     }
 
     fn constraints(&self) -> Option<&Constraints> {

@@ -6,6 +6,7 @@
 mod blackhole;
 pub(crate) mod buffers;
 pub(crate) mod compact;
+mod conflicts;
 mod csv;
 mod datagen;
 mod debezium;
@@ -17,15 +18,19 @@ mod ipc;
 mod json;
 mod keys;
 pub mod memory;
+pub(crate) mod metadata;
 mod nexmark;
 pub mod parquet;
 mod print;
 pub mod registry;
+mod rejects;
+mod row_ops;
 mod scan;
 pub mod series;
 mod single_file;
 mod socket;
 mod stdin;
+mod stdout;
 mod streaming;
 #[cfg(test)]
 mod testing;
@@ -35,10 +40,15 @@ pub mod write;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+pub(crate) use conflicts::{CONFLICT_SINK, ConflictSpec};
 pub use external::{ExternalTable, RowSource};
-pub(crate) use files::spool;
+pub(crate) use files::{FILE_CONNECTOR, spool};
 pub use files::{FileFormat, FileOptions, FileTable};
 pub use memory::MemoryTable;
+pub(crate) use rejects::COLUMNS as DEAD_LETTER_COLUMNS;
+pub(crate) use row_ops::row_ops;
+pub(crate) use streaming::options::wrong_value;
+pub(crate) use streaming::watch::CONNECTOR as WATCH_CONNECTOR;
 use thalweg_runtime::sink::SinkConnector;
 use thalweg_runtime::source::SourceConnector;
 pub use write::{FILE_SINK, FileWriteOptions, Replaced, RowCounter};
@@ -60,11 +70,12 @@ pub fn sources() -> HashMap<String, Arc<dyn SourceConnector>> {
         (blackhole::CONNECTOR.to_string(), write_only.clone()),
         (datagen::CONNECTOR.to_string(), datagen),
         (nexmark::CONNECTOR.to_string(), nexmark),
-        (print::CONNECTOR.to_string(), write_only),
+        (print::CONNECTOR.to_string(), write_only.clone()),
         (single_file::CONNECTOR.to_string(), single_file),
         (socket::CONNECTOR.to_string(), socket),
         (streaming::watch::CONNECTOR.to_string(), watch),
         (stdin::CONNECTOR.to_string(), stdin),
+        (stdout::CONNECTOR.to_string(), write_only),
         ("file".to_string(), file),
         (memory::CONNECTOR.to_string(), memory),
         (series::CONNECTOR.to_string(), series),
@@ -79,13 +90,17 @@ pub fn sinks() -> HashMap<String, Arc<dyn SinkConnector>> {
     let blackhole: Arc<dyn SinkConnector> = Arc::new(blackhole::BlackholeSink);
     let print: Arc<dyn SinkConnector> = Arc::new(print::PrintSink);
     let single_file: Arc<dyn SinkConnector> = Arc::new(single_file::SingleFileSink);
+    let stdout: Arc<dyn SinkConnector> = Arc::new(stdout::StdoutSink);
     let view: Arc<dyn SinkConnector> = Arc::new(memory::ViewSink);
     let fold: Arc<dyn SinkConnector> = Arc::new(memory::FoldSink);
+    let conflicts: Arc<dyn SinkConnector> = Arc::new(conflicts::ConflictSink);
     HashMap::from([
         (blackhole::CONNECTOR.to_string(), blackhole),
+        (CONFLICT_SINK.to_string(), conflicts),
         (memory::CONNECTOR.to_string(), memory),
         (print::CONNECTOR.to_string(), print),
         (single_file::CONNECTOR.to_string(), single_file),
+        (stdout::CONNECTOR.to_string(), stdout),
         (memory::VIEW_SINK.to_string(), view),
         (memory::FOLD_SINK.to_string(), fold),
         (write::FILE_SINK.to_string(), file),

@@ -5,9 +5,9 @@
 
 use std::io::{self, Write};
 
+use datafusion_common::{Constraint, Constraints};
 use serde::{Deserialize, Serialize};
 use thalweg_runtime::batch::Batch;
-use thalweg_runtime::element::RowKind;
 use thalweg_runtime::env::IoTask;
 use thalweg_runtime::operators::OperatorContext;
 use thalweg_runtime::operators::sink::SinkSpec;
@@ -15,10 +15,11 @@ use thalweg_runtime::sink::{SinkConnector, SinkPoll, SinkWriter};
 use thalweg_runtime::{Error, Result};
 
 use super::registry::TableDefinition;
+use super::row_ops;
 use super::streaming::{ConnectorOptions, ConnectorTable};
 use super::write::RowCounter;
 use super::write::format::Values;
-use crate::catalog::TableSink;
+use crate::catalog::{SinkKind, TableSink};
 use crate::error;
 
 /// The connector's registered name.
@@ -29,6 +30,7 @@ pub const CONNECTOR: &str = "print";
 struct PrintSpec {
     identifier: String,
     standard_error: bool,
+    key: Option<Vec<usize>>,
 }
 
 /// The table of a definition.
@@ -39,13 +41,14 @@ pub(super) fn table(definition: TableDefinition) -> error::Result<ConnectorTable
     let spec = PrintSpec {
         identifier: options.text("print-identifier").unwrap_or_default(),
         standard_error: options.boolean("standard-error")?.unwrap_or(false),
+        key: primary_key(&definition.constraints),
     };
     options.finish()?;
     let options = serde_json::to_value(&spec)
         .map_err(|e| error::Error::internal(format!("the options of a printer: {e}")))?;
     let spec = SinkSpec { sink: CONNECTOR.to_string(), options: options.clone() };
     // One writer, so that lines come in the order of the rows.
-    let sink = TableSink { spec, parallel: false, takes_changes: true };
+    let sink = TableSink { spec, parallel: false, kind: SinkKind::Retract };
     let table = ConnectorTable::unbounded(CONNECTOR, options, schema, definition.constraints);
     Ok(table.bounded(Some(0)).with_sink(sink))
 }
@@ -64,10 +67,9 @@ impl SinkConnector for PrintSink {
             .map_err(|e| Error::Internal(format!("the options of a printer: {e}")))?;
         Ok(Box::new(PrintWriter {
             prefix: prefix(&spec.identifier, cx.subtask, cx.parallelism),
-            standard_error: spec.standard_error,
+            key: key_of(spec.key, options),
             counter: RowCounter::by_options(options),
-            printing: None,
-            closed: false,
+            printer: Printer::new(spec.standard_error),
         }))
     }
 }
@@ -83,8 +85,32 @@ fn prefix(identifier: &str, subtask: usize, parallelism: usize) -> String {
 
 struct PrintWriter {
     prefix: String,
-    standard_error: bool,
+    /// Columns that tell rows apart, by position.
+    key: Option<Vec<usize>>,
     counter: RowCounter,
+    printer: Printer,
+}
+
+/// The columns that tell rows apart: the table's own word counts before what is known of the query.
+pub(super) fn key_of(
+    declared: Option<Vec<usize>>,
+    options: &serde_json::Value,
+) -> Option<Vec<usize>> {
+    let of_query = || serde_json::from_value(options.get("result_key")?.clone()).ok();
+    declared.or_else(of_query)
+}
+
+/// The columns of a declared primary key.
+pub(super) fn primary_key(constraints: &Constraints) -> Option<Vec<usize>> {
+    constraints.iter().find_map(|key| match key {
+        Constraint::PrimaryKey(columns) => Some(columns.clone()),
+        Constraint::Unique(_) => None,
+    })
+}
+
+/// Hands text to standard output or standard error.
+pub(super) struct Printer {
+    standard_error: bool,
     /// Text on its way: whoever reads it may let us wait.
     printing: Option<IoTask<Printed>>,
     /// Whether the reader has gone.
@@ -98,9 +124,25 @@ enum Printed {
     ReaderGone,
 }
 
-impl PrintWriter {
+impl Printer {
+    /// Nothing is printed yet.
+    pub(super) fn new(standard_error: bool) -> Self {
+        Printer { standard_error, printing: None, closed: false }
+    }
+
+    /// Whether the reader has gone.
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Prints a text, once the one before has been printed.
+    pub(super) fn print(&mut self, text: Vec<u8>, cx: &OperatorContext<'_>) {
+        let standard_error = self.standard_error;
+        self.printing = Some(IoTask::spawn(&cx.job.env, move || print(&text, standard_error)));
+    }
+
     /// Whether the text before has been printed; otherwise the waker is registered.
-    fn ready(&mut self, cx: &OperatorContext<'_>) -> Result<bool> {
+    pub(super) fn ready(&mut self, cx: &OperatorContext<'_>) -> Result<bool> {
         let Some(task) = &mut self.printing else { return Ok(true) };
         let Some(result) = task.poll(cx.waker) else { return Ok(false) };
         self.printing = None;
@@ -111,20 +153,19 @@ impl PrintWriter {
 
 impl SinkWriter for PrintWriter {
     fn write(&mut self, batch: Batch, cx: &mut OperatorContext<'_>) -> Result<SinkPoll> {
-        if !self.ready(cx)? {
+        if !self.printer.ready(cx)? {
             return Ok(SinkPoll::Full(batch));
         }
-        if self.closed {
+        if self.printer.is_closed() {
             return Ok(SinkPoll::Closed);
         }
         self.counter.add(batch.num_rows() as u64);
-        let (text, standard_error) = (lines(&batch, &self.prefix)?, self.standard_error);
-        self.printing = Some(IoTask::spawn(&cx.job.env, move || print(&text, standard_error)));
+        self.printer.print(lines(&batch, self.key.as_deref(), &self.prefix)?, cx);
         Ok(SinkPoll::Ready)
     }
 
     fn finish(&mut self, cx: &mut OperatorContext<'_>) -> Result<bool> {
-        self.ready(cx)
+        self.printer.ready(cx)
     }
 }
 
@@ -144,12 +185,13 @@ fn print(text: &[u8], standard_error: bool) -> Result<Printed> {
 }
 
 /// One line a row.
-fn lines(batch: &Batch, prefix: &str) -> Result<Vec<u8>> {
+fn lines(batch: &Batch, key: Option<&[usize]>, prefix: &str) -> Result<Vec<u8>> {
+    let ops = row_ops(batch, key)?;
     let columns = batch.columns().iter().map(Values::new).collect::<Result<Vec<_>>>()?;
     let mut text = Vec::new();
-    for row in 0..batch.num_rows() {
+    for (row, op) in ops.into_iter().enumerate() {
         text.extend_from_slice(prefix.as_bytes());
-        text.extend_from_slice(kind_of(batch, row).as_bytes());
+        text.extend_from_slice(op.as_bytes());
         text.push(b'[');
         for (place, column) in columns.iter().enumerate() {
             if place > 0 {
@@ -165,20 +207,13 @@ fn lines(batch: &Batch, prefix: &str) -> Result<Vec<u8>> {
     Ok(text)
 }
 
-/// The sign of what happened to a row.
-fn kind_of(batch: &Batch, row: usize) -> &'static str {
-    match batch.kinds().map_or(RowKind::Insert, |kinds| kinds[row]) {
-        RowKind::Insert => "+I",
-        RowKind::Delete => "-D",
-        RowKind::Upsert => "+U",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
     use arrow::array::{ArrayRef, Int64Array, StringViewArray};
+
+    use thalweg_runtime::element::RowKind;
 
     use super::*;
 
@@ -189,12 +224,16 @@ mod tests {
             Arc::new(StringViewArray::from(vec![Some("a"), Some(""), None])),
         ];
         let batch = Batch::new(columns, 3);
-        let text = String::from_utf8(lines(&batch, "").unwrap()).unwrap();
+        let text = String::from_utf8(lines(&batch, None, "").unwrap()).unwrap();
         assert_eq!(text, "+I[1, a]\n+I[null, ]\n+I[3, null]\n");
-        let kinds = [RowKind::Insert, RowKind::Delete, RowKind::Upsert];
-        let text = lines(&batch.with_kinds(kinds.into()), "p> ").unwrap();
+        let kinds = [RowKind::Insert, RowKind::Delete, RowKind::Insert];
+        let batch = batch.with_kinds(kinds.into());
+        let text = lines(&batch, None, "p> ").unwrap();
         let text = String::from_utf8(text).unwrap();
-        assert_eq!(text, "p> +I[1, a]\np> -D[null, ]\np> +U[3, null]\n");
+        assert_eq!(text, "p> +I[1, a]\np> -D[null, ]\np> +I[3, null]\n");
+        let text = lines(&batch, Some(&[]), "").unwrap();
+        let text = String::from_utf8(text).unwrap();
+        assert_eq!(text, "+I[1, a]\n-U[null, ]\n+U[3, null]\n");
     }
 
     #[test]

@@ -8,12 +8,12 @@ use arrow::datatypes::SchemaRef;
 use datafusion_common::Constraints;
 use thalweg_planner::suggest;
 
-use super::{blackhole, datagen, filesystem, nexmark, print, single_file, socket, stdin};
+use super::{blackhole, datagen, filesystem, nexmark, print, single_file, socket, stdin, stdout};
 use crate::catalog::Table;
 use crate::error::{Error, Report, Result};
 
 /// The names that stand behind `connector`.
-const NAMES: [&str; 8] = [
+const NAMES: [&str; 9] = [
     blackhole::CONNECTOR,
     datagen::CONNECTOR,
     filesystem::CONNECTOR,
@@ -22,7 +22,11 @@ const NAMES: [&str; 8] = [
     single_file::CONNECTOR,
     socket::CONNECTOR,
     stdin::CONNECTOR,
+    stdout::CONNECTOR,
 ];
+
+/// The option that names the table of records which cannot be read.
+pub(crate) const DEAD_LETTERS: &str = "dead-letter.table";
 
 /// Which tables have a connector.
 pub(crate) const HOW_TO_NAME_ONE: &str = "A table over files has WITH ('connector' = 'filesystem', 'path' = '…'); a table \
@@ -47,6 +51,8 @@ pub struct TableDefinition {
     pub options: Vec<(String, String)>,
     /// Columns that are encoded in paths.
     pub partition_columns: Vec<String>,
+    /// The number of the table in memory that takes records which cannot be read.
+    pub dead_letters: Option<u64>,
 }
 
 impl TableDefinition {
@@ -85,6 +91,11 @@ impl TableDefinition {
 /// The table of a definition. Blocks when files are looked at.
 pub fn create(definition: TableDefinition) -> Result<Arc<dyn Table>> {
     let name = definition.connector.to_ascii_lowercase();
+    let reads_text = [filesystem::CONNECTOR, single_file::CONNECTOR, socket::CONNECTOR];
+    let reads_text = reads_text.contains(&name.as_str()) || name == stdin::CONNECTOR;
+    if definition.dead_letters.is_some() && !reads_text && NAMES.contains(&name.as_str()) {
+        return Err(no_such(&name, DEAD_LETTERS));
+    }
     Ok(match name.as_str() {
         blackhole::CONNECTOR => Arc::new(blackhole::table(definition)?),
         datagen::CONNECTOR => Arc::new(datagen::table(definition)?),
@@ -94,6 +105,7 @@ pub fn create(definition: TableDefinition) -> Result<Arc<dyn Table>> {
         single_file::CONNECTOR => single_file::table(definition)?,
         socket::CONNECTOR => Arc::new(socket::table(definition)?),
         stdin::CONNECTOR => Arc::new(stdin::table(definition)?),
+        stdout::CONNECTOR => Arc::new(stdout::table(definition)?),
         _ => return Err(no_connector(&definition.connector)),
     })
 }

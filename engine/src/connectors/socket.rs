@@ -12,6 +12,7 @@ use thalweg_runtime::job::JobContext;
 use thalweg_runtime::source::{Source, SourceConnector, SourceSpec};
 use thalweg_runtime::{Error, Result};
 
+use super::metadata::MetadataKey;
 use super::registry::TableDefinition;
 use super::streaming::feed::ByteOrigin;
 use super::streaming::options::wrong_value;
@@ -46,11 +47,18 @@ pub(super) fn table(definition: TableDefinition) -> error::Result<ConnectorTable
     let Some(port) = given.trim().parse().ok().filter(|port| *port > 0) else {
         return Err(wrong_value("port", &given, "a number from 1 to 65535"));
     };
-    let text = TextFormat::new(definition.format.as_deref(), &schema, &mut options)?;
+    let text = TextFormat::new(
+        definition.format.as_deref(),
+        &schema,
+        &mut options,
+        definition.dead_letters,
+    )?;
     options.finish()?;
+    let withdraws = text.withdraws();
     let value = serde_json::to_value(SocketSpec { server: Server { host, port }, text })
         .map_err(|e| error::Error::internal(format!("the options of a socket: {e}")))?;
-    Ok(ConnectorTable::unbounded(CONNECTOR, value, schema, definition.constraints))
+    let table = ConnectorTable::unbounded(CONNECTOR, value, schema, definition.constraints);
+    Ok(table.withdrawing(withdraws).knowing(MetadataKey::OF_TEXT))
 }
 
 /// Reads what servers send.
@@ -106,6 +114,7 @@ mod tests {
             constraints: Constraints::default(),
             options: options.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect(),
             partition_columns: Vec::new(),
+            dead_letters: None,
         }
     }
 
@@ -187,6 +196,11 @@ mod tests {
             watermark: Expr::Column(0),
             types: vec![DataType::Int64, DataType::Utf8View],
             delivered: 2,
+            name: String::new(),
+            null_time: thalweg_runtime::source::NullTime::SkipWatermark,
+            tells_time: true,
+            idle_timeout_ns: 0,
+            alignment: None,
         });
         let job = testing::job();
         let source = SocketConnector.open(&spec, &job).unwrap();
@@ -230,7 +244,7 @@ mod tests {
         };
         let place = [("hostname", "h"), ("port", "7")];
         assert!(error(&FIELDS, None, &place).contains("format"));
-        assert!(error(&FIELDS, Some("xml"), &place).contains("csv, json or raw"));
+        assert!(error(&FIELDS, Some("xml"), &place).contains("csv, json, debezium_json or raw"));
         assert!(error(&FIELDS, Some("raw"), &place).contains("one column"));
         assert!(error(&FIELDS, Some("csv"), &place[1..]).contains("needs the option \"hostname\""));
         assert!(

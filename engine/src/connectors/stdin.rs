@@ -10,6 +10,7 @@ use thalweg_runtime::job::JobContext;
 use thalweg_runtime::source::{Source, SourceConnector, SourceSpec};
 use thalweg_runtime::{Error, Result};
 
+use super::metadata::MetadataKey;
 use super::registry::TableDefinition;
 use super::streaming::feed::ByteOrigin;
 use super::streaming::text::{self, TextFormat};
@@ -27,11 +28,17 @@ pub(super) fn table(definition: TableDefinition) -> error::Result<ConnectorTable
     let schema = definition.columns(CONNECTOR)?;
     definition.refuse_files(CONNECTOR)?;
     let mut options = ConnectorOptions::new(CONNECTOR, &definition.options);
-    let text = TextFormat::new(definition.format.as_deref(), &schema, &mut options)?;
+    let text = TextFormat::new(
+        definition.format.as_deref(),
+        &schema,
+        &mut options,
+        definition.dead_letters,
+    )?;
     options.finish()?;
     let value = serde_json::to_value(&text)
         .map_err(|e| error::Error::internal(format!("the options of standard input: {e}")))?;
-    Ok(ConnectorTable::unbounded(CONNECTOR, value, schema, definition.constraints))
+    let table = ConnectorTable::unbounded(CONNECTOR, value, schema, definition.constraints);
+    Ok(table.withdrawing(text.withdraws()).knowing(MetadataKey::OF_TEXT))
 }
 
 /// Reads standard input.

@@ -67,6 +67,7 @@ pub fn with_context<T>(
 pub fn spec(table: &dyn Table) -> SourceSpec {
     let schema = table.schema();
     SourceSpec {
+        metadata: Vec::new(),
         connector: table.connector().to_string(),
         options: table.options(),
         projection: (0..schema.fields().len()).collect(),

@@ -5,14 +5,14 @@
 
 use std::collections::BTreeMap;
 
-use arrow::datatypes::{DataType, Schema};
+use arrow::datatypes::{DataType, Field, Schema};
 use datafusion_expr::TableSource;
 use thalweg_runtime::expr::{BinaryOperator, Expr};
 use thalweg_runtime::operators::OperatorSpec;
 use thalweg_runtime::operators::filter::FilterSpec;
 use thalweg_runtime::operators::project::ProjectSpec;
 use thalweg_runtime::operators::source_scan::SourceScanSpec;
-use thalweg_runtime::source::{EventTimeSpec, RuntimeFilterUse, SourceSpec};
+use thalweg_runtime::source::{EventTimeSpec, NullTime, RuntimeFilterUse, SourceSpec};
 
 use super::LowerOptions;
 use crate::catalog::{EngineTable, EventTime, StoredColumns};
@@ -38,20 +38,31 @@ impl Wanted {
     ) -> Vec<OperatorSpec> {
         let stored = StoredColumns::of(table.table.as_ref());
         let tells_time = options.streaming || table.table.is_unbounded();
-        let event_time = table.table.event_time().filter(|_| tells_time);
+        // A batch needs no time, but obeys what the table says of rows without one.
+        let looked_at = |time: &&EventTime| {
+            tells_time
+                || time.options.null_time.is_some_and(|policy| policy != NullTime::SkipWatermark)
+        };
+        let event_time = table.table.event_time().filter(looked_at);
         let Wanted { columns, filters, runtime_filters, fetch } = self;
-        let (above, inside): (Vec<Expr>, Vec<Expr>) = filters
-            .into_iter()
-            .partition(|filter| event_time.is_some() || stored.reads_volatile(filter));
+        let (above, inside): (Vec<Expr>, Vec<Expr>) = filters.into_iter().partition(|filter| {
+            event_time.is_some() || stored.reads_volatile(filter) || stored.reads_metadata(filter)
+        });
         let runtime_filters = runtime_filters.into_iter().filter_map(|used| {
-            let inside = event_time.is_none() && !stored.reads_volatile(&used.key);
+            let inside = event_time.is_none()
+                && !stored.reads_volatile(&used.key)
+                && !stored.reads_metadata(&used.key);
             inside.then(|| RuntimeFilterUse { key: stored.over_stored(used.key), ..used })
         });
         let runtime_filters = runtime_filters.collect();
         let schema = TableSource::schema(table);
         let mut scan = Scan::new(&stored, &schema);
         let behind = Behind::new(&columns, above, &stored, &mut scan);
-        let event_time = event_time.map(|event_time| scan.event_time(event_time, &stored));
+        let event_time = event_time.map(|time| EventTimeSpec {
+            name: schema.field(time.column).name().clone(),
+            tells_time,
+            ..scan.event_time(time, &stored)
+        });
         let spec = SourceSpec {
             connector: table.table.connector().to_string(),
             options: table.table.options(),
@@ -63,6 +74,7 @@ impl Wanted {
             batch_rows: options.batch_rows,
             event_time,
             schema: scan.schema,
+            metadata: scan.metadata,
         };
         let mut operators = vec![OperatorSpec::SourceScan(SourceScanSpec { source: spec })];
         operators.extend(behind.operators(&schema));
@@ -73,12 +85,14 @@ impl Wanted {
 /// The columns that a scan delivers, by their positions among the stored ones.
 struct Scan {
     schema: Schema,
+    /// What the connector is asked for, behind the stored columns.
+    metadata: Vec<Field>,
     projection: Vec<usize>,
 }
 
 impl Scan {
     fn new(stored: &StoredColumns<'_>, schema: &Schema) -> Self {
-        Scan { schema: stored.schema(schema), projection: Vec::new() }
+        Scan { schema: stored.schema(schema), metadata: stored.metadata(), projection: Vec::new() }
     }
 
     /// The place of a stored column among those that are delivered.
@@ -95,7 +109,12 @@ impl Scan {
     }
 
     fn types(&self) -> Vec<DataType> {
-        self.projection.iter().map(|&at| self.schema.field(at).data_type().clone()).collect()
+        let own = self.schema.fields().len();
+        let field = |at: usize| match at.checked_sub(own) {
+            Some(behind) => &self.metadata[behind],
+            None => self.schema.field(at),
+        };
+        self.projection.iter().map(|&at| field(at).data_type().clone()).collect()
     }
 
     /// How event time follows from the rows; columns that only this needs come last and do not leave.
@@ -103,7 +122,17 @@ impl Scan {
         let delivered = self.projection.len();
         let time = self.over_delivered(stored.over_stored(Expr::Column(event_time.column)));
         let watermark = self.over_delivered(stored.over_stored(event_time.watermark.clone()));
-        EventTimeSpec { time, watermark, types: self.types(), delivered }
+        EventTimeSpec {
+            time,
+            watermark,
+            types: self.types(),
+            delivered,
+            name: String::new(),
+            null_time: event_time.options.null_time.unwrap_or(NullTime::Fail),
+            tells_time: true,
+            idle_timeout_ns: event_time.options.idle_timeout_ns,
+            alignment: event_time.options.alignment.clone(),
+        }
     }
 }
 
@@ -186,7 +215,7 @@ impl Behind {
 mod tests {
     use std::sync::Arc;
 
-    use arrow::datatypes::{Field, TimeUnit};
+    use arrow::datatypes::TimeUnit;
     use datafusion_common::Constraints;
     use datafusion_expr::{Expr as LogicalExpr, cast, col, lit};
     use datafusion_functions::expr_fn::random;
@@ -221,6 +250,7 @@ mod tests {
             ],
             metadata: Vec::new(),
             watermark: Some(Watermark { column: 0, expr: time(col("ms") - col("late")) }),
+            time_options: crate::catalog::TimeOptions::default(),
             constraints: Constraints::default(),
             keys_enforced: true,
         };

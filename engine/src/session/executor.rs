@@ -183,6 +183,10 @@ impl Executor {
             buffer_timeout,
             continuous: plan.streaming,
             latency_target_us: u64::try_from(settings.latency_target_us()).unwrap_or(0),
+            state_ttl_us: match plan.streaming {
+                true => u64::try_from(settings.state_ttl_us()).unwrap_or(0),
+                false => 0,
+            },
             ..JobOptions::default()
         };
         let job = Arc::new(jobs.submit(graph, options)?);

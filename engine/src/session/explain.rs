@@ -11,6 +11,7 @@ use thalweg_planner::{ExplainFormat, ExplainOptions, Modification, QueryPlan, St
 use thalweg_runtime::job::JobHandle;
 
 use super::frame::Frame;
+use super::inserts;
 use super::plan::{PlanUse, physical_plan, result_schema};
 use super::statement::{StatementContext, run};
 use super::verify;
@@ -32,7 +33,14 @@ pub(super) async fn frame(
         Statement::CreateMaterializedView(_) => PlanUse::VIEW,
         _ => cx.plan_use(),
     };
-    let plan = physical_plan(query, &cx.settings, wanted)?;
+    let plan = match &statement {
+        Statement::Insert(insert)
+            if !insert.overwrite && !options.changelog_mode && inserts::runs_into_sink(insert)? =>
+        {
+            inserts::planned(cx, insert)?
+        }
+        _ => physical_plan(query, &cx.settings, wanted)?,
+    };
     let actual = match (options.analyze, &statement) {
         (false, _) => None,
         (true, Statement::Query(query)) => Some(measure(cx, query, &plan).await?),

@@ -146,7 +146,8 @@ impl Frame {
                     ResultUse::Changelog => Some(Changes::of(&plan)),
                 };
                 let schema = self.schema.clone();
-                Source::Job(executor.start(&plan, schema, changes, &settings, &self.token)?)
+                let started = executor.start(&plan, schema, changes, &settings, &self.token)?;
+                Source::Job(Box::new(started))
             }
         };
         Ok(FrameStream { schema: self.schema, source, ended: false })
@@ -173,9 +174,13 @@ impl std::fmt::Debug for Frame {
 fn left_out(job: &JobHandle) -> Vec<String> {
     let records = counted(job.skipped_records(), "record", "that could not be read");
     let rows = counted(job.late_rows(), "row", "that came too late");
+    let kept = counted(job.rejected_records(), "record", "that could not be read");
+    let untimed = counted(job.untimed_rows(), "row", "without an event time");
     let records = records.map(|what| format!("{what} left out, as the table's options say"));
+    let kept = kept.map(|what| format!("{what} put into the dead-letter table"));
+    let untimed = untimed.map(|what| format!("{what} left out, as the table's options say"));
     let rows = rows.map(|what| format!("{what} dropped: the watermark had passed their group"));
-    records.into_iter().chain(rows).collect()
+    records.into_iter().chain(kept).chain(untimed).chain(rows).collect()
 }
 
 fn counted(number: u64, what: &str, which: &str) -> Option<String> {
@@ -195,7 +200,7 @@ pub struct FrameStream {
 
 enum Source {
     Rows(std::vec::IntoIter<RecordBatch>),
-    Job(Execution),
+    Job(Box<Execution>),
 }
 
 impl FrameStream {

@@ -16,10 +16,11 @@ use thalweg_runtime::operators::sink::SinkSpec;
 use super::cancellation::CancellationToken;
 use super::frame::Frame;
 use super::jobs::{JobKind, Run, Started};
-use super::plan::{PlanUse, physical_plan};
+use super::plan::{PlanUse, declared_keys, physical_plan};
+use super::sink_kinds::{UPSERT_KEY, fitted, primary_key};
 use super::statement::{StatementContext, statement_text};
 use super::write::{memory_table, of_columns, tell_key};
-use crate::catalog::{EngineTable, Table, TableSink};
+use crate::catalog::{EngineTable, SinkKind, Table, TableSink};
 use crate::connectors::RowCounter;
 use crate::connectors::memory::CONNECTOR as MEMORY_SINK;
 use crate::error::{Error, Result};
@@ -117,8 +118,45 @@ fn prepare_all(cx: &StatementContext<'_>, inserts: &[Insert]) -> Result<Vec<Prep
     inserts.iter().map(|insert| prepare(cx, insert)).collect()
 }
 
+/// The sink of a table in memory: with a primary key rows may take the place of others.
+fn memory_sink(insert: &Insert) -> Result<TableSink> {
+    let Insert { table: name, source, .. } = insert;
+    let memory = memory_table(source.as_ref(), &format!("INSERT INTO \"{name}\""))?;
+    let mut options = memory.sink_options();
+    let table = EngineTable::of(source.as_ref()).map(|engine| engine.table.as_ref());
+    let key = table.and_then(primary_key).filter(|_| !memory.is_append_only());
+    let kind = if key.is_some() { SinkKind::Upsert } else { SinkKind::Append };
+    if let (Some(key), Some(options)) = (key, options.as_object_mut()) {
+        options.insert(UPSERT_KEY.to_string(), key.into());
+    }
+    let spec = SinkSpec { sink: MEMORY_SINK.to_string(), options };
+    Ok(TableSink { spec, parallel: false, kind })
+}
+
+/// Runs an INSERT to its end.
+pub(super) async fn run(cx: &StatementContext<'_>, insert: &Insert) -> Result<Frame> {
+    let Prepared { plan, sink, counter, target } = prepare(cx, insert)?;
+    let executor = &cx.session.inner.executor;
+    let job = executor.run(&plan, sink.spec, sink.parallel, &cx.settings, &cx.token).await?;
+    target.iter().try_for_each(|table| table.written())?;
+    *cx.last_job.lock() = Some(job);
+    Ok(Frame::written(counter.rows()))
+}
+
+/// Whether an INSERT runs into a sink, rather than into a table that takes all rows at the end.
+pub(super) fn runs_into_sink(insert: &Insert) -> Result<bool> {
+    let Some(engine) = EngineTable::of(insert.source.as_ref()) else { return Ok(false) };
+    let by_key = primary_key(engine.table.as_ref()).is_some();
+    Ok(engine.table.sink().is_some() || (by_key && is_endless(&insert.input)?))
+}
+
+/// The plan of an INSERT for EXPLAIN; fails if the sink cannot take the rows.
+pub(super) fn planned(cx: &StatementContext<'_>, insert: &Insert) -> Result<PhysicalPlan> {
+    Ok(prepare(cx, insert)?.plan)
+}
+
 fn prepare(cx: &StatementContext<'_>, insert: &Insert) -> Result<Prepared> {
-    let Insert { table: name, source, input, overwrite } = insert;
+    let Insert { table: name, source, input, overwrite, on_conflict } = insert;
     if *overwrite {
         return Err(Error::unsupported("INSERT OVERWRITE in a statement set"));
     }
@@ -129,12 +167,7 @@ fn prepare(cx: &StatementContext<'_>, insert: &Insert) -> Result<Prepared> {
             let sink = of_columns(sink, table.as_ref(), input);
             (Some(table), sink)
         }
-        None => {
-            let memory = memory_table(source.as_ref(), &format!("INSERT INTO \"{name}\""))?;
-            let options = memory.sink_options();
-            let spec = SinkSpec { sink: MEMORY_SINK.to_string(), options };
-            (None, TableSink { spec, parallel: false, takes_changes: false })
-        }
+        None => (None, memory_sink(insert)?),
     };
     let counter = RowCounter::new();
     if let Some(options) = sink.spec.options.as_object_mut() {
@@ -143,11 +176,17 @@ fn prepare(cx: &StatementContext<'_>, insert: &Insert) -> Result<Prepared> {
     }
     let plan = physical_plan(input, &cx.settings, PlanUse::of_sink(&sink))?;
     tell_key(&mut sink, &plan);
+    let sink = match table {
+        Some(table) => {
+            fitted(sink, &plan, || declared_keys(input), (name, table.as_ref()), *on_conflict)?
+        }
+        None => sink,
+    };
     Ok(Prepared { plan, sink, counter, target })
 }
 
 /// Whether a query reads a table that has no end.
-fn is_endless(query: &QueryPlan) -> Result<bool> {
+pub(super) fn is_endless(query: &QueryPlan) -> Result<bool> {
     let mut endless = false;
     for plan in std::iter::once(&query.plan).chain(query.shared.iter().map(|s| &s.plan)) {
         let looked = plan.apply_with_subqueries(|node| {

@@ -3,6 +3,10 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion_common::Dependency;
+use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_expr::logical_plan::TableScanBuilder;
+use datafusion_expr::{LogicalPlan, TableScan};
 use thalweg_optimizer::{
     HintedStrategy, JoinHint, OptimizerInput, OptimizerOptions, PhysicalPlan, ResultUse,
     SharedInput, StreamInput, TimeoutHint, TimeoutScope, optimize,
@@ -30,7 +34,7 @@ impl PlanUse {
 
     /// What a sink can take.
     pub(crate) fn of_sink(sink: &TableSink) -> PlanUse {
-        let result = match sink.takes_changes {
+        let result = match sink.kind.takes_changes() {
             true => ResultUse::Changelog,
             false => ResultUse::Rows,
         };
@@ -79,6 +83,7 @@ pub(crate) fn physical_plan(
         strategies: settings.strategies(),
         memory_limit: settings.memory_limit(),
         streaming: settings.runtime_mode() == RuntimeMode::Streaming,
+        state_ttl_us: settings.state_ttl_us(),
         result: wanted.result,
         ..OptimizerOptions::default()
     };
@@ -92,6 +97,35 @@ pub(crate) fn physical_plan(
         return Err(Error::Unsupported(Box::new(report)));
     }
     Ok(planned)
+}
+
+/// The keys of a query's result, by position, if the keys that tables declare are believed.
+pub(crate) fn declared_keys(query: &QueryPlan) -> Vec<Vec<usize>> {
+    let believed = query.plan.clone().transform_up(|node| {
+        let LogicalPlan::TableScan(scan) = node else {
+            return node.recompute_schema().map(Transformed::yes);
+        };
+        let Some(engine) = EngineTable::of(scan.source.as_ref()).map(EngineTable::trusting) else {
+            return Ok(Transformed::no(LogicalPlan::TableScan(scan)));
+        };
+        let source = Arc::new(engine);
+        let TableScan { table_name, projection, filters, fetch, .. } = scan;
+        let scan = TableScanBuilder::new(table_name, source)
+            .with_projection(projection)
+            .with_filters(filters)
+            .with_fetch(fetch)
+            .build()?;
+        Ok(Transformed::yes(LogicalPlan::TableScan(scan)))
+    });
+    // A plan that cannot be put together anew tells nothing of its keys.
+    let Ok(believed) = believed else { return Vec::new() };
+    let schema = believed.data.schema();
+    let all = schema.fields().len();
+    let dependencies = schema.functional_dependencies().iter();
+    let keys = dependencies.filter(|dependency| {
+        dependency.mode == Dependency::Single && dependency.target_indices.len() == all
+    });
+    keys.map(|key| key.source_indices.clone()).collect()
 }
 
 /// A hint as the optimizer takes it; the planner lets none pass that has no such form.

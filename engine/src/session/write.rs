@@ -8,21 +8,27 @@ use std::sync::Arc;
 
 use arrow::array::{Array, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{FieldRef, Schema, SchemaRef};
-use datafusion_common::Constraints;
+use datafusion_common::{Constraint, Constraints};
 use datafusion_expr::TableSource;
 use thalweg_optimizer::PhysicalPlan;
-use thalweg_planner::{Copy, CreateExternalTable, CreateTable, Insert, QueryPlan, distinct_names};
+use thalweg_planner::{
+    ConflictAction, Copy, CreateExternalTable, CreateTable, Insert, QueryPlan, distinct_names,
+};
 use thalweg_runtime::operators::sink::SinkSpec;
 
 use super::frame::Frame;
+use super::inserts;
 use super::plan::{PlanUse, physical_plan, result_schema};
+use super::sink_kinds::primary_key;
 use super::statement::{StatementContext, on_conflict, statement_text};
+use super::table_options::TableOptions;
 use super::views;
 use crate::catalog::{
-    Declaration, DeclaredTable, EngineTable, Entry, OnConflict, Table, TableSink, unknown_option,
+    Declaration, DeclaredTable, EngineTable, Entry, OnConflict, Table, TableSink, TimeOptions,
+    unknown_option,
 };
 use crate::connectors::compact::compacted;
-use crate::connectors::memory::ViewTable;
+use crate::connectors::memory::{OnKey, ViewTable};
 use crate::connectors::registry::{self, TableDefinition};
 use crate::connectors::{
     FILE_SINK, FileFormat, FileWriteOptions, MemoryTable, Replaced, RowCounter,
@@ -73,8 +79,15 @@ pub(super) async fn create_table(cx: &StatementContext<'_>, create: CreateTable)
     let count = count(&batches);
     let memory = cx.session.inner.executor.memory();
     let shown = name.to_string();
-    let declared =
-        Declaration { schema, computed, metadata, watermark, constraints, keys_enforced };
+    let declared = Declaration {
+        schema,
+        computed,
+        metadata,
+        watermark,
+        time_options: TimeOptions::default(),
+        constraints,
+        keys_enforced,
+    };
     refuse_metadata(&declared, "a table in memory")?;
     let keys = match keys_enforced {
         true => declared.stored_constraints(),
@@ -94,23 +107,25 @@ pub(super) async fn create_table(cx: &StatementContext<'_>, create: CreateTable)
 /// `CREATE EXTERNAL TABLE`.
 pub(super) fn create_external_table(
     cx: &StatementContext<'_>,
-    create: CreateExternalTable,
+    mut create: CreateExternalTable,
 ) -> Result<Frame> {
     let conflict = on_conflict(create.or_replace, create.if_not_exists);
     let catalog = cx.session.catalog();
     if conflict == OnConflict::Keep && catalog.get(&create.name).is_some() {
         return Ok(Frame::empty());
     }
+    let TableOptions { dead_letters, time: time_options } =
+        TableOptions::take(cx, &mut create.options, create.watermark.is_some())?;
     let declared = create.schema.map(|schema| Declaration {
         schema,
         computed: create.computed,
         metadata: create.metadata,
         watermark: create.watermark,
+        time_options,
         constraints: create.constraints.clone(),
         keys_enforced: true,
     });
-    let what = format!("a table of the connector \"{}\"", create.connector);
-    declared.iter().try_for_each(|declared| refuse_metadata(declared, &what))?;
+    declared.iter().try_for_each(refuse_keys_of_metadata)?;
     let table = registry::create(TableDefinition {
         name: create.name.to_string(),
         connector: create.connector,
@@ -120,6 +135,7 @@ pub(super) fn create_external_table(
         constraints: declared.as_ref().map_or(create.constraints, Declaration::stored_constraints),
         options: create.options,
         partition_columns: create.partition_columns,
+        dead_letters,
     })?;
     let table = match declared {
         Some(declared) => declared.over(table)?,
@@ -128,6 +144,23 @@ pub(super) fn create_external_table(
     let entry = Entry::Table { table, sql: Some(statement_text(cx)), defaults: Arc::default() };
     catalog.create(&create.name, entry, create.temporary, conflict)?;
     Ok(Frame::empty())
+}
+
+/// Fails when a key has a column that is no value of the row.
+fn refuse_keys_of_metadata(declared: &Declaration) -> Result<()> {
+    let columns = declared.constraints.iter().flat_map(|key| match key {
+        Constraint::PrimaryKey(columns) | Constraint::Unique(columns) => columns.clone(),
+    });
+    let is_metadata = |at: &usize| declared.metadata.iter().any(|column| column.column == *at);
+    match columns.into_iter().find(is_metadata) {
+        Some(at) => {
+            let name = declared.schema.field(at).name();
+            let report = Report::new(format!("a key cannot have the column \"{name}\""))
+                .with_detail("It is METADATA.");
+            Err(Error::catalog(report))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Fails when a column is to come from a connector that knows nothing beside the row.
@@ -141,26 +174,36 @@ fn refuse_metadata(declared: &Declaration, what: &str) -> Result<()> {
 
 /// `INSERT INTO` and `INSERT OVERWRITE`.
 pub(super) async fn insert(cx: &StatementContext<'_>, insert: Insert) -> Result<Frame> {
-    let Insert { table: name, source, input, overwrite } = insert;
-    let table = EngineTable::of(source.as_ref()).map(|table| &table.table);
-    if let Some((table, sink)) = table.and_then(|table| Some((table, table.sink()?))) {
-        if overwrite {
-            return Err(Error::unsupported(format!("INSERT OVERWRITE \"{name}\"")));
-        }
-        let sink = of_columns(sink, table.as_ref(), &input);
-        let written = insert_into_sink(cx, &input, sink).await?;
-        table.written()?;
-        return Ok(written);
+    let table = EngineTable::of(insert.source.as_ref()).map(|table| table.table.clone());
+    let key = table.as_deref().and_then(primary_key);
+    if insert.overwrite && table.is_some_and(|table| table.sink().is_some()) {
+        return Err(Error::unsupported(format!("INSERT OVERWRITE \"{}\"", insert.table)));
     }
+    if !insert.overwrite && inserts::runs_into_sink(&insert)? {
+        return inserts::run(cx, &insert).await;
+    }
+    let Insert { table: name, source, input, overwrite, on_conflict } = insert;
     let memory = memory_table(source.as_ref(), &format!("INSERT INTO \"{name}\""))?;
     if overwrite {
         refuse_append_only(memory, &format!("INSERT OVERWRITE \"{name}\""))?;
     }
     let batches = rows(cx, &input, memory.schema()).await?;
     let count = count(&batches);
-    match overwrite {
-        true => memory.replace(batches)?,
-        false => memory.append(batches)?,
+    match (overwrite, on_conflict, key) {
+        (true, ..) => memory.replace(batches)?,
+        (false, Some(action), Some(key)) => {
+            let on_key = match action {
+                ConflictAction::Error => OnKey::Error,
+                ConflictAction::Nothing => OnKey::Nothing,
+                ConflictAction::Update => OnKey::Update,
+            };
+            if on_key == OnKey::Update {
+                refuse_append_only(memory, &format!("ON CONFLICT DO UPDATE in \"{name}\""))?;
+            }
+            let budget = cx.session.inner.executor.memory();
+            return Ok(Frame::written(memory.upsert(batches, &key, on_key, budget)?));
+        }
+        (false, ..) => memory.append(batches)?,
     }
     Ok(Frame::written(count))
 }
@@ -180,29 +223,10 @@ pub(super) fn of_columns(mut sink: TableSink, table: &dyn Table, input: &QueryPl
 /// Tells a sink that takes changes which columns tell the rows of the query apart, if any do.
 pub(super) fn tell_key(sink: &mut TableSink, plan: &PhysicalPlan) {
     if let (Some(options), Some(key)) = (sink.spec.options.as_object_mut(), &plan.key)
-        && sink.takes_changes
+        && sink.kind.takes_changes()
     {
         options.insert("result_key".to_string(), key.clone().into());
     }
-}
-
-/// Runs a query into the sink of a table.
-async fn insert_into_sink(
-    cx: &StatementContext<'_>,
-    input: &QueryPlan,
-    mut sink: TableSink,
-) -> Result<Frame> {
-    let executor = &cx.session.inner.executor;
-    let counter = RowCounter::new();
-    if let Some(options) = sink.spec.options.as_object_mut() {
-        options.insert("counter".to_string(), counter.id().into());
-        options.insert("run".to_string(), executor.random_u64().into());
-    }
-    let plan = physical_plan(input, &cx.settings, PlanUse::of_sink(&sink))?;
-    tell_key(&mut sink, &plan);
-    let job = executor.run(&plan, sink.spec, sink.parallel, &cx.settings, &cx.token).await?;
-    *cx.last_job.lock() = Some(job);
-    Ok(Frame::written(counter.rows()))
 }
 
 /// The table in memory behind a source, with its stored columns; other tables cannot do `what`.

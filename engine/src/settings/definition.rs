@@ -163,8 +163,9 @@ fn streaming() -> Vec<SettingDefinition> {
             "state_ttl",
             SettingKind::Duration { minus_one: false },
             no_time,
-            "How long a key's state is kept in continuous queries after its last change; 0 keeps it forever. It has no \
-             effect: only queries run whose state the watermark bounds.",
+            "How long a key's state is kept in continuous queries after its last change where no watermark bounds it; 0 \
+             keeps it forever. Groupings of rows that are not withdrawn and joins obey it; EXPLAIN tells. What comes for \
+             state that was forgotten begins anew.",
         ),
         define(
             "execution.runtime_mode",

@@ -23,7 +23,11 @@ mod row_windows;
 #[cfg(test)]
 mod single_file;
 #[cfg(test)]
+mod sinks;
+#[cfg(test)]
 mod sliced_windows;
+#[cfg(test)]
+mod sources;
 #[cfg(test)]
 mod streaming;
 #[cfg(test)]

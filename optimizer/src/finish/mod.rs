@@ -94,6 +94,7 @@ pub fn optimize(
         columns: Arc::new(columns),
         warnings: searched.warnings,
         streaming,
+        state_ttl_us: options.state_ttl_us,
         buffer_timeouts: BTreeMap::new(),
     };
     buffer_timeouts::assign(&mut plan, input);

@@ -20,11 +20,18 @@ pub(crate) struct Names<'a> {
     columns: &'a ColumnTable,
     /// Whether the id follows the name.
     ids: bool,
+    /// Microseconds after which state that no watermark bounds is forgotten; 0 keeps it for ever.
+    pub(super) state_ttl_us: i64,
 }
 
 impl<'a> Names<'a> {
     pub fn new(columns: &'a ColumnTable, ids: bool) -> Self {
-        Self { columns, ids }
+        Self { columns, ids, state_ttl_us: 0 }
+    }
+
+    /// The names in a plan that forgets state after so long.
+    pub fn forgetting(self, state_ttl_us: i64) -> Self {
+        Self { state_ttl_us, ..self }
     }
 
     /// A column's name, with its id if they are shown.

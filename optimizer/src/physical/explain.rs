@@ -31,7 +31,7 @@ pub fn explain(
     verbose: bool,
     actuals: Option<&HashMap<u32, Actual>>,
 ) -> String {
-    let names = Names::new(&plan.columns, verbose);
+    let names = Names::new(&plan.columns, verbose).forgetting(plan.state_ttl_us);
     let printer = Printer { names, verbose, streaming: plan.streaming, actuals };
     let mut text = String::new();
     for shared in &plan.shared {

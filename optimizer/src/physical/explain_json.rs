@@ -14,7 +14,10 @@ use crate::physical::{Channel, ExchangeMode, PhysicalNode, PhysicalPlan};
 /// The plan as JSON: the root's object, with `shared` (the shared plans) and `warnings` beside its own keys if there
 /// are any.
 pub fn explain_json(plan: &PhysicalPlan, actuals: Option<&HashMap<u32, Actual>>) -> Value {
-    let names = &Context { names: Names::new(&plan.columns, true), streaming: plan.streaming };
+    let names = &Context {
+        names: Names::new(&plan.columns, true).forgetting(plan.state_ttl_us),
+        streaming: plan.streaming,
+    };
     let mut root = node(&plan.root, None, names, actuals);
     if !plan.shared.is_empty() {
         let shared = plan.shared.iter().map(|shared| {

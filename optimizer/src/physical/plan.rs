@@ -30,6 +30,8 @@ pub struct PhysicalPlan {
     pub key: Option<Vec<usize>>,
     /// Whether it runs as a stream: scans make watermarks, and groups leave when they are complete.
     pub streaming: bool,
+    /// Microseconds after which state that no watermark bounds is forgotten; 0 keeps it for ever.
+    pub state_ttl_us: i64,
     /// How long incomplete buffers of a node's output wait, in microseconds, by the node's number: where hints say so.
     pub buffer_timeouts: BTreeMap<u32, i64>,
 }

@@ -18,6 +18,17 @@ impl Names<'_> {
                 Emission::Changes | Emission::PeriodicChanges { .. } if group_by.is_empty() => {
                     Some("state bounded by one group".to_owned())
                 }
+                Emission::Changes | Emission::PeriodicChanges { .. } if self.state_ttl_us > 0 => {
+                    let withdrawn = node.inputs.iter().any(|input| input.node.changes);
+                    Some(match withdrawn {
+                        true => {
+                            "state UNBOUNDED because rows are withdrawn from its groups: state_ttl \
+                                 has no effect"
+                                .to_owned()
+                        }
+                        false => self.by_ttl("the last row of a group"),
+                    })
+                }
                 Emission::Changes | Emission::PeriodicChanges { .. } => {
                     Some("state UNBOUNDED because no watermark closes any of its keys".to_owned())
                 }
@@ -34,12 +45,13 @@ impl Names<'_> {
                     true => "state UNBOUNDED because rows that looked others up may go".to_owned(),
                 })
             }
-            PhysicalOp::StreamJoin { expiry, .. } => Some(match expiry.as_slice() {
+            PhysicalOp::StreamJoin { expiry, null_aware, .. } => Some(match expiry.as_slice() {
                 [first, second] => format!(
                     "state bounded by the watermark on {} and {}",
                     self.expr(&first.time),
                     self.expr(&second.time)
                 ),
+                _ if self.state_ttl_us > 0 && !null_aware => self.by_ttl("a row's last change"),
                 [one] => format!(
                     "state UNBOUNDED because only rows by {} ever match nothing more",
                     self.expr(&one.time)
@@ -124,6 +136,15 @@ impl Names<'_> {
             }
             Some(_) => bounded,
         }
+    }
+
+    fn by_ttl(&self, since: &str) -> String {
+        let millis = self.state_ttl_us as f64 / 1_000.0;
+        let length = match self.state_ttl_us % 1_000_000 {
+            0 => format!("{} s", self.state_ttl_us / 1_000_000),
+            _ => format!("{millis} ms"),
+        };
+        format!("state bounded by state_ttl: {length} after {since}")
     }
 }
 

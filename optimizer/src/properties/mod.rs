@@ -9,6 +9,7 @@ mod ordering;
 mod partitioning;
 mod provided;
 mod requested;
+mod widening;
 
 pub use equivalence::EquivalenceClasses;
 pub use interesting::InterestingProperties;
@@ -16,3 +17,4 @@ pub use ordering::{Ordering, SortKey};
 pub use partitioning::Partitioning;
 pub use provided::ProvidedProperties;
 pub use requested::{RequestedLocal, RequestedPartitioning};
+pub use widening::with_widened;

@@ -7,7 +7,7 @@ use datafusion_expr::Expr;
 use crate::cost::Cost;
 use crate::error::Result;
 use crate::physical::{ColumnId, PhysicalOp};
-use crate::properties::InterestingProperties;
+use crate::properties::{InterestingProperties, with_widened};
 use crate::relational::{Rel, RelOp};
 use crate::search::Search;
 use crate::search::candidate::{Draft, Planned};
@@ -35,7 +35,8 @@ impl Search<'_> {
             .map(|&id| (id, computed(id).cloned().unwrap_or_else(|| id.expr())))
             .collect();
         let per_row: f64 = exprs.iter().map(|(_, expr)| expression_ns(expr)).sum();
-        let logical = input.logical.clone();
+        let mut logical = input.logical.clone();
+        logical.unique = with_widened(logical.unique, exprs, &self.columns);
         let mut candidates = Vec::new();
         for candidate in &input.candidates {
             let node = &candidate.node;

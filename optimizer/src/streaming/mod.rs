@@ -84,7 +84,8 @@ pub(crate) fn prepare(
             return Err(refused(
                 "a result that goes on changing",
                 "the table has no end, so that no row is final: use --format changelog (.mode changelog) to see the \
-                 changes, a materialized view, or group by windows that a watermark closes",
+                 changes, a materialized view, a table with a PRIMARY KEY to insert into, or group by windows that a \
+                 watermark closes",
             ));
         }
         fold(&mut query.root);

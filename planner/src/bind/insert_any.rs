@@ -19,6 +19,10 @@ impl Context<'_> {
         name: &ObjectName,
         source: Arc<dyn TableSource>,
     ) -> Result<Statement> {
+        if insert.on.is_some() {
+            let error = PlannerError::invalid("ON CONFLICT needs a table with a PRIMARY KEY");
+            return Err(error.with_span(span_of_name(name)));
+        }
         if let Some(column) = insert.columns.first() {
             let error = PlannerError::name(format!("the table {name} declares no column {column}"));
             let hint = "leave the list of columns out: the table takes those of the query";
@@ -34,6 +38,7 @@ impl Context<'_> {
             source,
             input: self.query(query)?,
             overwrite: insert.overwrite,
+            on_conflict: None,
         }))
     }
 }

@@ -7,6 +7,7 @@ mod asof;
 mod call_names;
 mod columns;
 mod computed;
+mod conflicts;
 mod cte;
 mod current_time;
 mod date_parts;

@@ -345,9 +345,8 @@ impl<'a> Context<'a> {
 
     pub(super) fn insert(&self, insert: &ast::Insert) -> Result<Statement> {
         let span = span_of(insert.insert_token.0.span);
-        if insert.partitioned.is_some() || insert.returning.is_some() || insert.on.is_some() {
-            let error =
-                PlannerError::not_supported("PARTITION, RETURNING or ON CONFLICT in INSERT");
+        if insert.partitioned.is_some() || insert.returning.is_some() {
+            let error = PlannerError::not_supported("PARTITION or RETURNING in INSERT");
             return Err(error.with_span(span));
         }
         let binder = self.binder();
@@ -368,6 +367,7 @@ impl<'a> Context<'a> {
                 rewrite_values(source, &table.schema(), &columns);
             }
         }
+        statement.on = None;
         let statement = binder.prepare(SqlStatement::Insert(statement), self.parameters)?;
         let name_span = match &insert.table {
             ast::TableObject::TableName(name) => span_of_name(name),
@@ -398,7 +398,8 @@ impl<'a> Context<'a> {
         };
         let input = without_computed(Arc::unwrap_or_clone(input), &computed)?;
         let input = binder.finish_into(input, &stored_schema(&target.schema(), &computed))?;
-        Ok(Statement::Insert(Insert { table, source: target, input, overwrite }))
+        let on_conflict = self.conflict_action(insert, target.as_ref())?;
+        Ok(Statement::Insert(Insert { table, source: target, input, overwrite, on_conflict }))
     }
 
     fn drop(

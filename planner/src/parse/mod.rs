@@ -7,6 +7,7 @@
 mod aggregate_prefix;
 mod asof;
 mod changelog;
+mod conflicts;
 mod copy;
 mod depth;
 mod dialect;
@@ -44,6 +45,9 @@ pub(crate) use hints::OPTIONS;
 pub(crate) const JSON_ARROW: &str = "->";
 
 pub(crate) use asof::USING as ASOF_USING;
+pub(crate) use conflicts::{
+    ALL as CONFLICT_ALL, ERROR as CONFLICT_ERROR, is_marker as is_conflict_marker,
+};
 pub(crate) use copy::{CopyAst, CopySource};
 pub(crate) use external::ExternalTableAst;
 pub(crate) use position::{span_of, text_after};

@@ -10,6 +10,7 @@ use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::parser::{Parser, ParserError};
 use datafusion_sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Word};
 
+use super::conflicts;
 use super::dialect::ThalwegDialect;
 use super::emit::Emits;
 use super::materialized::Materialized;
@@ -98,6 +99,7 @@ impl<'a> Script<'a> {
         changelog::rewrite(&mut stripped);
         asof::rewrite(&mut stripped);
         window_functions::rewrite(&mut stripped);
+        conflicts::rewrite(&mut stripped);
         let materialized = Materialized::take_from(&mut stripped);
         let emits = Emits::take_from(&mut stripped);
         let taken_columns = TakenColumns::take_from(&mut stripped);

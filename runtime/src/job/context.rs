@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
+use super::alignment::Alignments;
 use super::barriers::Barriers;
 use super::latency::LatencySteering;
 use crate::env::Environment;
@@ -35,6 +36,8 @@ pub struct JobOptions {
     /// Microseconds from a row's arrival to its effect that a continuous job's buffer timeouts are steered towards; 0
     /// steers nothing.
     pub latency_target_us: u64,
+    /// Microseconds after which state that no watermark bounds is forgotten, unless it was touched; 0 keeps it for ever.
+    pub state_ttl_us: u64,
 }
 
 impl JobOptions {
@@ -75,6 +78,7 @@ impl Default for JobOptions {
             buffer_timeout: BufferTimeout::Never,
             continuous: false,
             latency_target_us: 0,
+            state_ttl_us: 0,
         }
     }
 }
@@ -114,6 +118,8 @@ pub struct JobContext {
     pub filters: RuntimeFilters,
     /// Barriers that scans send and sinks commit.
     pub barriers: Barriers,
+    /// Scans that wait for each other.
+    pub alignments: Alignments,
     /// What steers buffer timeouts, if the job has a target.
     pub latency: Option<LatencySteering>,
     /// Set when the job is to end early.
@@ -122,6 +128,10 @@ pub struct JobContext {
     pub steps: AtomicU64,
     /// Records that sources left out because they could not be read, as they were told to.
     pub skipped_records: AtomicU64,
+    /// Records that sources have put elsewhere because they could not be read.
+    pub rejected_records: AtomicU64,
+    /// Rows that scans left out because they do not tell when they happened.
+    pub untimed_rows: AtomicU64,
     connectors: Services,
     opened: Mutex<HashMap<VertexId, Arc<dyn Source>>>,
     metrics: HashMap<(VertexId, usize), Arc<OperatorMetrics>>,
@@ -147,9 +157,12 @@ impl JobContext {
             shared: SharedRegistry::default(),
             filters: RuntimeFilters::default(),
             barriers: Barriers::new(graph),
+            alignments: Alignments::default(),
             cancelled: AtomicBool::new(false),
             steps: AtomicU64::new(0),
             skipped_records: AtomicU64::new(0),
+            rejected_records: AtomicU64::new(0),
+            untimed_rows: AtomicU64::new(0),
             connectors: services,
             opened: Mutex::default(),
             metrics,

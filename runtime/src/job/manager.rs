@@ -249,6 +249,16 @@ impl JobHandle {
         self.deployed.context.skipped_records.load(Ordering::Relaxed)
     }
 
+    /// Records that could not be read, and that sources have put elsewhere.
+    pub fn rejected_records(&self) -> u64 {
+        self.deployed.context.rejected_records.load(Ordering::Relaxed)
+    }
+
+    /// Rows that scans have left out because they do not tell when they happened.
+    pub fn untimed_rows(&self) -> u64 {
+        self.deployed.context.untimed_rows.load(Ordering::Relaxed)
+    }
+
     /// Rows that operators have dropped because everything they belong to had left.
     pub fn late_rows(&self) -> u64 {
         let late = |report: &OperatorReport| report.metrics.late_rows.load(Ordering::Relaxed);

@@ -1,5 +1,6 @@
 //! Jobs: deploying a graph as tasks, watching them, ending them.
 
+mod alignment;
 mod barriers;
 mod context;
 mod latency;
@@ -8,6 +9,7 @@ mod message;
 mod task_manager;
 mod watchdog;
 
+pub use alignment::{AlignmentGroup, Alignments, Standing};
 pub use barriers::Barriers;
 pub use context::{BufferTimeout, JobContext, JobOptions, Services};
 pub use latency::LatencySteering;

@@ -10,6 +10,8 @@ mod contract;
 mod spec;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod ttl_tests;
 
 pub use context::{OperatorContext, OperatorMetrics};
 pub use contract::{

@@ -172,6 +172,7 @@ fn graph(variant: Variant) -> JobGraph {
     let types: Vec<DataType> = columns().iter().map(|f| f.data_type().clone()).collect();
     let scan = OperatorSpec::SourceScan(SourceScanSpec {
         source: SourceSpec {
+            metadata: Vec::new(),
             connector: CONNECTOR.to_string(),
             options: serde_json::Value::Null,
             schema: Schema::new(columns()),

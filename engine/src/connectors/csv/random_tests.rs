@@ -2,11 +2,14 @@
 //!
 //! A failing test prints the round; a round's text follows from its number alone.
 
+use std::collections::BTreeSet;
+
 use arrow::array::AsArray;
 use arrow::datatypes::DataType;
 
 use super::error::{ragged, unclosed_quote};
 use super::records::{Column, CsvRecords, Origin};
+use crate::connectors::rejects::{BadRecords, Rejects};
 use crate::connectors::testing::Random;
 use crate::connectors::text::{
     Block, Decoded, Quoting, RecordEnd, RecordIndex, Structure, Summary, first_record,
@@ -105,8 +108,7 @@ impl Case {
         CsvRecords {
             structure: self.structure,
             null: None,
-            ignore_errors: self.ignore_errors,
-            skipped: 0,
+            rejects: Rejects::new(BadRecords::of(None, self.ignore_errors)),
             header: false,
             check_names: false,
             guessed: false,
@@ -114,6 +116,7 @@ impl Case {
             columns: columns.collect(),
             batch_rows: 7,
             found: RecordIndex::new(self.width),
+            left_out: BTreeSet::new(),
         }
     }
 
@@ -163,7 +166,7 @@ impl Case {
     fn decode(&self, records: &mut CsvRecords, block: &mut Block, read: &mut Read) -> bool {
         loop {
             let decoded = records.decode(block, "t");
-            read.skipped += std::mem::take(&mut records.skipped);
+            read.skipped += records.rejects.take_left_out();
             match decoded {
                 Ok(Decoded::Rows(columns, rows)) => read.rows.extend((0..rows).map(|row| {
                     let value = |column: &arrow::array::ArrayRef| {
@@ -179,6 +182,7 @@ impl Case {
                     columns.iter().map(value).collect()
                 })),
                 Ok(Decoded::NeedsMore | Decoded::Finished) => return true,
+                Ok(Decoded::Changes(..)) => unreachable!("delimited text has no changes"),
                 Err(error) => {
                     read.error = Some(error.to_string());
                     return false;

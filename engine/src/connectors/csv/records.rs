@@ -1,5 +1,7 @@
 //! Records of delimited text to columns, whatever the text comes from.
 
+use std::collections::BTreeSet;
+
 use arrow::array::{ArrayRef, BooleanBufferBuilder, new_null_array};
 use arrow::datatypes::DataType;
 use datafusion_common::ScalarValue;
@@ -8,6 +10,7 @@ use thalweg_runtime::{Error, Result};
 use super::columns::{column_names, header_name};
 use super::error::{bad_value, ragged, unclosed_quote};
 use super::parse::ColumnFields;
+use crate::connectors::rejects::Rejects;
 use crate::connectors::scan::{apply_mask, constant};
 use crate::connectors::text::{Block, Decoded, Field, RecordEnd, RecordIndex, Stretch, Structure};
 
@@ -38,10 +41,8 @@ pub struct CsvRecords {
     pub structure: Structure,
     /// Unquoted text that means NULL.
     pub null: Option<Vec<u8>>,
-    /// Whether records that cannot be read are left out.
-    pub ignore_errors: bool,
-    /// Records left out that nobody has been told of.
-    pub skipped: usize,
+    /// What becomes of records that cannot be read.
+    pub rejects: Rejects,
     /// Whether the text begins with a header.
     pub header: bool,
     /// Whether the header must name the columns.
@@ -56,6 +57,8 @@ pub struct CsvRecords {
     pub batch_rows: usize,
     /// The records in hand.
     pub found: RecordIndex,
+    /// Those of them that the last batch is without.
+    pub left_out: BTreeSet<usize>,
 }
 
 impl CsvRecords {
@@ -65,9 +68,11 @@ impl CsvRecords {
             return Ok(Decoded::NeedsMore);
         }
         self.found.clear();
+        self.left_out.clear();
         let from = block.at;
         let whole = self.take_records(block, file)?;
         if self.found.len() == 0 {
+            self.rejects.place(block);
             return Ok(match whole {
                 true => Decoded::Finished,
                 false if block.at > from => Decoded::Rows(Vec::new(), 0),
@@ -75,6 +80,7 @@ impl CsvRecords {
             });
         }
         let (columns, rows) = self.parse(block, file)?;
+        self.rejects.place(block);
         Ok(Decoded::Rows(columns, rows))
     }
 
@@ -151,6 +157,7 @@ impl CsvRecords {
         if block.is_used_up() {
             return Ok(Taken::Finished);
         }
+        let start = block.at;
         match self.structure.record(&block.bytes, block.at, block.last, fields) {
             RecordEnd::At(next) => block.at = next,
             RecordEnd::NeedsMore => return Ok(Taken::NeedsMore),
@@ -159,25 +166,30 @@ impl CsvRecords {
                 return Ok(Taken::Finished);
             }
         }
-        let unclosed = fields.last().filter(|field| field.unclosed);
-        let first = fields.first().map_or(block.at, |field| field.start);
-        if unclosed.is_none() && fields.len() == self.names.len() {
-            self.found.push(fields);
-        } else if self.ignore_errors {
-            self.skipped += 1;
+        let (place, wanted) = ((start, block.at), self.names.len());
+        let first = fields.first().map_or(start, |field| field.start);
+        if let Some(open) = fields.last().filter(|field| field.unclosed) {
+            self.rejects
+                .reject(block, place, || unclosed_quote(file, block.line_of(open.start)))?;
+        } else if fields.len() != wanted {
+            let error = || ragged(file, block.line_of(first), fields.len(), wanted);
+            self.rejects.reject(block, place, error)?;
         } else {
-            return Err(match unclosed {
-                Some(open) => unclosed_quote(file, block.line_of(open.start)),
-                None => ragged(file, block.line_of(first), fields.len(), self.names.len()),
-            });
+            self.found.push(fields);
         }
         Ok(Taken::Record)
+    }
+
+    /// Where the record of each row of the last batch begins and ends in the block.
+    pub fn places(&self) -> Vec<(usize, usize)> {
+        let rows = (0..self.found.len()).filter(|row| !self.left_out.contains(row));
+        rows.map(|row| self.found.place(row)).collect()
     }
 
     fn parse(&mut self, block: &Block, file: &str) -> Result<(Vec<ArrayRef>, usize)> {
         let rows = self.found.len();
         let mut columns = Vec::with_capacity(self.columns.len());
-        let mut bad_rows: Vec<usize> = Vec::new();
+        let mut bad_rows: BTreeSet<usize> = BTreeSet::new();
         for column in &self.columns {
             let index = match &column.origin {
                 Origin::Constant(value) => {
@@ -198,19 +210,18 @@ impl CsvRecords {
                 guessed: self.guessed,
             };
             let (array, bad) = fields.parse(&column.data_type)?;
-            if let Some(row) = bad.first()
-                && !self.ignore_errors
-            {
-                let (start, end) = self.found.field(row.0, index);
-                let line = block.line_of(start);
+            for row in bad.into_iter().map(|bad| bad.0).filter(|row| bad_rows.insert(*row)) {
+                let (start, end) = self.found.field(row, index);
                 let value = self.structure.shown(&block.bytes[start..end]);
-                return Err(bad_value(file, line, index, &column.name, value, &column.data_type));
+                self.rejects.reject(block, self.found.place(row), || {
+                    let line = block.line_of(start);
+                    bad_value(file, line, index, &column.name, value, &column.data_type)
+                })?;
             }
-            bad_rows.extend(bad.into_iter().map(|b| b.0));
             columns.push(array);
         }
         let kept = leave_out(&mut columns, rows, &bad_rows)?;
-        self.skipped += rows - kept;
+        self.left_out = bad_rows;
         Ok((columns, kept))
     }
 }
@@ -232,7 +243,7 @@ fn behind_line_ends(bytes: &[u8], at: usize) -> usize {
 }
 
 /// Leaves rows out of columns; the answer is how many are left.
-fn leave_out(columns: &mut [ArrayRef], rows: usize, bad: &[usize]) -> Result<usize> {
+fn leave_out(columns: &mut [ArrayRef], rows: usize, bad: &BTreeSet<usize>) -> Result<usize> {
     if bad.is_empty() {
         return Ok(rows);
     }

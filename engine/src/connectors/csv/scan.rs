@@ -1,5 +1,6 @@
 //! Scanning delimited text: pieces of files as splits, records to columns.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use datafusion_common::ScalarValue;
@@ -11,6 +12,8 @@ use thalweg_runtime::source::{Source, SourceSpec};
 use super::infer::structure;
 use super::records::{Column, CsvRecords, Origin};
 use crate::connectors::files::partition_value;
+use crate::connectors::metadata::RowOrigin;
+use crate::connectors::rejects::Rejects;
 use crate::connectors::scan::{
     FileScan, ReadLayout, SplitFormat, SplitProgress, SplitScan, SplitSource, file_may_match,
 };
@@ -63,8 +66,7 @@ impl SplitFormat for CsvFormat {
         let records = CsvRecords {
             structure: structure(&self.scan.csv, names.len()),
             null: self.scan.csv.null.clone().map(String::into_bytes),
-            ignore_errors: self.scan.csv.ignore_errors,
-            skipped: 0,
+            rejects: Rejects::new(self.scan.bad_records),
             header: self.scan.csv_header,
             check_names: self.scan.csv_by_name,
             guessed: self.scan.csv_guessed,
@@ -72,6 +74,7 @@ impl SplitFormat for CsvFormat {
             names,
             columns,
             batch_rows: self.spec.batch_rows.max(1),
+            left_out: BTreeSet::new(),
         };
         Ok(Box::new(CsvScan { blocks: TextBlocks::new(pieces, piece, &job.env), records }))
     }
@@ -113,7 +116,11 @@ impl SplitScan for CsvScan {
         }
         let (block, file) = self.blocks.block_and_name();
         let decoded = self.records.decode(block, file)?;
-        cx.job.count_skipped(&mut self.records.skipped);
+        self.records.rejects.deliver(file, cx.job)?;
         self.blocks.go_on(decoded)
+    }
+
+    fn origin(&self) -> RowOrigin {
+        self.blocks.origin(&self.records.places())
     }
 }

@@ -18,6 +18,7 @@ use super::registry::TableDefinition;
 use super::scan::ReadLayout;
 use super::streaming::generator::{self, Extent, Generator, Rows};
 use super::streaming::{ConnectorOptions, ConnectorTable, mix};
+use crate::connectors::metadata::MetadataKey;
 use crate::error;
 
 /// The connector's registered name.
@@ -63,7 +64,8 @@ pub(super) fn table(definition: TableDefinition) -> error::Result<ConnectorTable
     let rows = spec.rows;
     let value = serde_json::to_value(&spec)
         .map_err(|e| error::Error::internal(format!("the options of a generator: {e}")))?;
-    let table = ConnectorTable::unbounded(CONNECTOR, value, schema, definition.constraints);
+    let table = ConnectorTable::unbounded(CONNECTOR, value, schema, definition.constraints)
+        .knowing(MetadataKey::OF_GENERATORS);
     Ok(match rows {
         Some(rows) => table.bounded(Some(rows)),
         None => table,

@@ -21,6 +21,7 @@ fn definition(fields: &[(&str, DataType)], options: &[(&str, &str)]) -> TableDef
         constraints: Constraints::default(),
         options: options.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect(),
         partition_columns: Vec::new(),
+        dead_letters: None,
     }
 }
 

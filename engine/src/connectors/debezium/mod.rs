@@ -7,5 +7,5 @@
 mod read;
 mod write;
 
-pub(super) use read::{changes, schema};
+pub(super) use read::{Changes, changes, schema};
 pub(super) use write::write_changes;

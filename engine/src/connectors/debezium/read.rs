@@ -30,9 +30,23 @@ struct Parts<'a> {
     op: &'a StringArray,
 }
 
-/// The rows of changes and what becomes of each, in their order. `columns` are those of [`schema`]; `file` is named in
-/// errors.
-pub fn changes(columns: &[ArrayRef], file: &str) -> Result<(Vec<ArrayRef>, Arc<[RowKind]>)> {
+/// Rows, in their order.
+pub struct Changes {
+    /// Their columns.
+    pub columns: Vec<ArrayRef>,
+    /// What becomes of each.
+    pub kinds: Arc<[RowKind]>,
+    /// The number of the change that each comes from.
+    pub origins: Vec<usize>,
+}
+
+/// The rows of changes. `columns` are those of [`schema`]; `file` is named in errors. A change that says too little is
+/// told to `bad` by its number, and left out if that goes well.
+pub fn changes(
+    columns: &[ArrayRef],
+    file: &str,
+    bad: &mut dyn FnMut(usize, Error) -> Result<()>,
+) -> Result<Changes> {
     let [before, after, op, payload] = columns else {
         return Err(Error::Internal("changes without their four columns".into()));
     };
@@ -42,6 +56,7 @@ pub fn changes(columns: &[ArrayRef], file: &str) -> Result<(Vec<ArrayRef>, Arc<[
     // Where a row lies: in which of the sides below, and at which place.
     let sides = [plain.before, plain.after, wrapped.before, wrapped.after];
     let (mut places, mut kinds) = (Vec::with_capacity(op.len()), Vec::with_capacity(op.len()));
+    let mut origins = Vec::with_capacity(op.len());
     for row in 0..op.len() {
         let (first, change) = match payload.is_valid(row) {
             true => (2, &wrapped),
@@ -52,21 +67,29 @@ pub fn changes(columns: &[ArrayRef], file: &str) -> Result<(Vec<ArrayRef>, Arc<[
             Some("c" | "r") => (false, true),
             Some("u") => (true, true),
             Some("d") => (true, false),
-            _ => return Err(wrong("has no op c, r, u or d")),
-        };
-        if removes {
-            if change.before.is_null(row) {
-                return Err(wrong("has no row \"before\" it"));
+            _ => {
+                bad(row, wrong("has no op c, r, u or d"))?;
+                continue;
             }
+        };
+        let lacks = match (removes, adds) {
+            (true, _) if change.before.is_null(row) => Some("has no row \"before\" it"),
+            (_, true) if change.after.is_null(row) => Some("has no row \"after\" it"),
+            _ => None,
+        };
+        if let Some(lacks) = lacks {
+            bad(row, wrong(lacks))?;
+            continue;
+        }
+        if removes {
             places.push((first, row));
             kinds.push(RowKind::Delete);
+            origins.push(row);
         }
         if adds {
-            if change.after.is_null(row) {
-                return Err(wrong("has no row \"after\" it"));
-            }
             places.push((first + 1, row));
             kinds.push(RowKind::Insert);
+            origins.push(row);
         }
     }
     let columns = (0..plain.before.num_columns()).map(|column| {
@@ -74,7 +97,8 @@ pub fn changes(columns: &[ArrayRef], file: &str) -> Result<(Vec<ArrayRef>, Arc<[
             sides.iter().map(|side| side.column(column).as_ref()).collect();
         interleave(&values, &places)
     });
-    Ok((columns.collect::<std::result::Result<_, _>>()?, kinds.into()))
+    let columns = columns.collect::<std::result::Result<_, _>>()?;
+    Ok(Changes { columns, kinds: kinds.into(), origins })
 }
 
 fn parts<'a>(before: &'a ArrayRef, after: &'a ArrayRef, op: &'a ArrayRef) -> Parts<'a> {
@@ -100,11 +124,11 @@ mod tests {
 
     use super::*;
 
-    fn read(text: &str) -> Result<(Vec<ArrayRef>, Arc<[RowKind]>)> {
+    fn read(text: &str) -> Result<Changes> {
         let row = Schema::new(vec![Field::new("k", DataType::Int64, true)]);
         let mut decoder = ReaderBuilder::new(schema(&row)).build_decoder().unwrap();
         decoder.decode(text.as_bytes()).unwrap();
-        changes(decoder.flush().unwrap().unwrap().columns(), "f")
+        changes(decoder.flush().unwrap().unwrap().columns(), "f", &mut |_, error| Err(error))
     }
 
     #[test]
@@ -113,11 +137,12 @@ mod tests {
             {"payload":{"before":{"k":1},"after":{"k":2},"op":"u"},"schema":{}}
             {"before":null,"after":{"k":null},"op":"r"}
             {"before":{"k":2},"op":"d"}"#;
-        let (columns, kinds) = read(text).unwrap();
+        let Changes { columns, kinds, origins } = read(text).unwrap();
         let values: Vec<Option<i64>> = columns[0].as_primitive::<Int64Type>().iter().collect();
         assert_eq!(values, [Some(1), Some(1), Some(2), None, Some(2)]);
         use RowKind::{Delete, Insert};
         assert_eq!(kinds.as_ref(), [Insert, Delete, Insert, Insert, Delete]);
+        assert_eq!(origins, [0, 1, 1, 2, 3]);
     }
 
     #[test]
@@ -128,7 +153,8 @@ mod tests {
             (r#"{"after":{"k":1},"op":"u"}"#, "\"before\""),
             (r#"{"before":{"k":1},"op":"c"}"#, "\"after\""),
         ] {
-            let error = read(text).unwrap_err().to_string();
+            let Err(error) = read(text) else { panic!("{text}") };
+            let error = error.to_string();
             assert!(error.contains(part), "{error}");
         }
     }
@@ -137,7 +163,8 @@ mod tests {
     fn changes_are_counted_without_columns() {
         let mut decoder = ReaderBuilder::new(schema(&Schema::empty())).build_decoder().unwrap();
         decoder.decode(br#"{"after":{"k":1},"op":"c"}"#).unwrap();
-        let (_, kinds) = changes(decoder.flush().unwrap().unwrap().columns(), "f").unwrap();
-        assert_eq!(kinds.len(), 1);
+        let batch = decoder.flush().unwrap().unwrap();
+        let read = changes(batch.columns(), "f", &mut |_, error| Err(error)).unwrap();
+        assert_eq!(read.kinds.len(), 1);
     }
 }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use thalweg_runtime::{Error, Result};
 
 use super::FileFormat;
+use crate::connectors::rejects::BadRecords;
 
 /// How delimited text is read. What is `None` is found out from the files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,6 +41,10 @@ pub struct FileOptions {
     pub csv: CsvOptions,
     /// Leave out JSON records that cannot be read.
     pub json_ignore_errors: bool,
+    /// Whether the files are read one after another in the order of their names.
+    pub ordered: bool,
+    /// The number of the table in memory that takes text records which cannot be read.
+    pub dead_letters: Option<u64>,
     /// The columns, when the user declares them; otherwise they are inferred.
     pub schema: Option<SchemaRef>,
     /// The keys that were set.
@@ -48,13 +53,14 @@ pub struct FileOptions {
 
 impl FileOptions {
     /// The keys that [`FileOptions::set`] knows.
-    pub const KEYS: [&'static str; 6] = [
+    pub const KEYS: [&'static str; 7] = [
         "csv.header",
         "csv.delimiter",
         "csv.quote",
         "csv.null",
         "csv.ignore-errors",
         "json.ignore-errors",
+        "scan.splits.ordered",
     ];
 
     /// Sets an option by its key; false if the key is none of [`FileOptions::KEYS`].
@@ -67,6 +73,7 @@ impl FileOptions {
             "csv.quote" => self.csv.quote = Some(one_byte(key, value)?),
             "csv.null" => self.csv.null = Some(value.to_string()),
             "csv.ignore-errors" => self.csv.ignore_errors = boolean(key, value)?,
+            "scan.splits.ordered" => self.ordered = boolean(key, value)?,
             "json.ignore-errors" => self.json_ignore_errors = boolean(key, value)?,
             _ => return Ok(false),
         }
@@ -74,8 +81,16 @@ impl FileOptions {
         Ok(true)
     }
 
+    /// What becomes of text records that cannot be read.
+    pub(crate) fn bad_records(&self) -> BadRecords {
+        BadRecords::of(self.dead_letters, self.csv.ignore_errors || self.json_ignore_errors)
+    }
+
     /// Refuses options that say nothing about files of a format.
     pub fn check(&self, format: FileFormat) -> Result<()> {
+        if self.dead_letters.is_some() && !matches!(format, FileFormat::Csv | FileFormat::Json) {
+            return Err(no_such_option(format, "dead-letter.table"));
+        }
         let concerned = |key: &str| match key.split_once('.') {
             Some(("csv", _)) => format == FileFormat::Csv,
             Some(("json", _)) => format == FileFormat::Json,

@@ -15,6 +15,7 @@ use super::options::FileOptions;
 use super::{Compression, FileFormat, FileKind, discover, hive};
 use crate::catalog::Table;
 use crate::connectors::json::JsonLayout;
+use crate::connectors::metadata::MetadataKey;
 use crate::connectors::parquet;
 use crate::connectors::scan::{FileScan, ScanFile};
 
@@ -42,6 +43,9 @@ impl FileTable {
         let mut files = discover::find(paths)?;
         let inferred = infer(&mut files, format, options)?;
         options.check(inferred.kind.format)?;
+        if options.ordered {
+            files.sort_by(|a, b| a.path.cmp(&b.path));
+        }
         let partitions: Vec<_> = files.iter().map(|f| f.partition.clone()).collect();
         let mut partition_columns = hive::columns(&partitions);
         partition_columns.retain(|p| inferred.schema.field_with_name(&p.name).is_err());
@@ -60,7 +64,8 @@ impl FileTable {
             csv_by_name,
             csv_guessed: options.schema.is_none(),
             json_layout,
-            json_ignore_errors: options.json_ignore_errors,
+            bad_records: options.bad_records(),
+            ordered: options.ordered,
         };
         let statistics = statistics(&schema);
         let declared = options.schema.is_some();
@@ -82,7 +87,8 @@ impl FileTable {
             csv_by_name: false,
             csv_guessed: false,
             json_layout: JsonLayout::default(),
-            json_ignore_errors: options.json_ignore_errors,
+            bad_records: options.bad_records(),
+            ordered: options.ordered,
         };
         let statistics = TableStatistics {
             rows: Some(0.0),
@@ -149,6 +155,13 @@ impl Table for FileTable {
             return None;
         }
         parquet::selectivity(&self.schema, &self.scan, filters, functions)
+    }
+
+    fn metadata_keys(&self) -> &'static [MetadataKey] {
+        match self.scan.kind.format {
+            FileFormat::Csv | FileFormat::Json => MetadataKey::OF_TEXT_FILES,
+            FileFormat::Parquet | FileFormat::Arrow => MetadataKey::OF_FILES,
+        }
     }
 
     fn constraints(&self) -> Option<&Constraints> {

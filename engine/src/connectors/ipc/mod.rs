@@ -18,6 +18,7 @@ use thalweg_runtime::source::{Source, SourceSpec};
 use thalweg_runtime::{Error, Result};
 
 use crate::connectors::decoder::contained;
+use crate::connectors::metadata::RowOrigin;
 use crate::connectors::parquet::table_type;
 use crate::connectors::scan::{
     ColumnSource, FileScan, ReadLayout, ScanFile, SplitFormat, SplitProgress, SplitScan,
@@ -189,6 +190,10 @@ impl SplitScan for IpcScan {
             }));
         }
         Ok(SplitProgress::Working)
+    }
+
+    fn origin(&self) -> RowOrigin {
+        RowOrigin { file: Some(self.file.clone()), lines: None }
     }
 }
 

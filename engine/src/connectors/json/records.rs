@@ -15,6 +15,7 @@ use thalweg_planner::intervals;
 use thalweg_runtime::{Error, Result};
 
 use super::layout::{JsonLayout, ValueEnd};
+use crate::connectors::rejects::Rejects;
 use crate::connectors::scan::constant;
 use crate::connectors::text::{Block, Decoded};
 
@@ -25,16 +26,16 @@ const BATCH_TEXT_BYTES: usize = 2 << 20;
 pub struct JsonRecords {
     /// How they follow each other.
     pub layout: JsonLayout,
-    /// Whether objects that cannot be read are left out.
-    pub ignore_errors: bool,
-    /// Objects left out that nobody has been told of.
-    pub skipped: usize,
+    /// What becomes of objects that cannot be read.
+    pub rejects: Rejects,
     /// The columns that come from the objects, all nullable.
     pub schema: SchemaRef,
     /// The others, by their place among those read; ascending.
     pub constants: Vec<(usize, ScalarValue)>,
     /// Rows of a batch at most.
     pub batch_rows: usize,
+    /// Where the object of each row of the last batch begins and ends.
+    pub places: Vec<(usize, usize)>,
 }
 
 impl JsonRecords {
@@ -45,7 +46,10 @@ impl JsonRecords {
             return Ok(if whole { Decoded::Finished } else { Decoded::NeedsMore });
         }
         let batch = match decode(&self.schema, &block.bytes, &objects) {
-            Ok(batch) => batch,
+            Ok(batch) => {
+                self.places = objects;
+                batch
+            }
             Err(_) => self.decode_one_by_one(block, file, &objects)?,
         };
         let rows = batch.num_rows();
@@ -82,6 +86,7 @@ impl JsonRecords {
         file: &str,
         objects: &[(usize, usize)],
     ) -> Result<RecordBatch> {
+        self.places.clear();
         let mut batches = Vec::new();
         for &(start, end) in objects {
             let text = &block.bytes[start..end];
@@ -90,11 +95,16 @@ impl JsonRecords {
                 decode(&self.schema, &plain, &[(0, plain.len())])
             });
             match decoded {
-                Ok(batch) => batches.push(batch),
-                Err(_) if self.ignore_errors => self.skipped += 1,
-                Err(error) => return Err(bad_object(file, block.line_of(start), text, &error)),
+                Ok(batch) => {
+                    batches.push(batch);
+                    self.places.push((start, end));
+                }
+                Err(error) => self.rejects.reject(block, (start, end), || {
+                    bad_object(file, block.line_of(start), text, &error)
+                })?,
             }
         }
+        self.rejects.place(block);
         Ok(concat_batches(&self.schema, &batches)?)
     }
 }

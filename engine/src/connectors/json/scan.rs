@@ -11,6 +11,8 @@ use thalweg_runtime::source::{Source, SourceSpec};
 use super::layout::JsonLayout;
 use super::records::JsonRecords;
 use crate::connectors::files::partition_value;
+use crate::connectors::metadata::RowOrigin;
+use crate::connectors::rejects::Rejects;
 use crate::connectors::scan::{
     FileScan, ReadLayout, SplitFormat, SplitProgress, SplitScan, SplitSource, file_may_match,
 };
@@ -73,8 +75,8 @@ impl SplitFormat for JsonFormat {
         }
         let records = JsonRecords {
             layout: self.scan.json_layout,
-            ignore_errors: self.scan.json_ignore_errors,
-            skipped: 0,
+            rejects: Rejects::new(self.scan.bad_records),
+            places: Vec::new(),
             schema: Arc::new(Schema::new(fields)),
             constants,
             batch_rows: self.spec.batch_rows.max(1),
@@ -96,7 +98,11 @@ impl SplitScan for JsonScan {
         }
         let (block, file) = self.blocks.block_and_name();
         let decoded = self.records.decode(block, file)?;
-        cx.job.count_skipped(&mut self.records.skipped);
+        self.records.rejects.deliver(file, cx.job)?;
         self.blocks.go_on(decoded)
+    }
+
+    fn origin(&self) -> RowOrigin {
+        self.blocks.origin(&self.records.places)
     }
 }

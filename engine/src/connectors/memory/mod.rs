@@ -14,15 +14,18 @@ mod sink;
 mod statistics;
 mod table;
 mod told;
+mod upsert;
 mod view;
 mod view_rows;
 mod view_sink;
 
 use std::sync::Arc;
 
-use thalweg_runtime::Result;
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
 use thalweg_runtime::job::JobContext;
 use thalweg_runtime::source::{Source, SourceConnector, SourceSpec};
+use thalweg_runtime::{Error, Result};
 
 pub(crate) use changes::Subscription;
 pub use fold_sink::{FOLD_SINK, FoldSink};
@@ -30,6 +33,7 @@ pub(crate) use live::LiveTable;
 pub use sink::MemorySink;
 pub use table::MemoryTable;
 pub(crate) use told::ChangelogTable;
+pub(crate) use upsert::OnKey;
 pub(crate) use view::ViewTable;
 pub use view_sink::{VIEW_SINK, ViewSink};
 
@@ -37,6 +41,17 @@ use registry::Living;
 
 /// The connector's registered name.
 pub const CONNECTOR: &str = "memory";
+
+/// Appends rows to the table of a number, made for its columns.
+pub(crate) fn append_to(
+    table: u64,
+    rows: impl FnOnce(&SchemaRef) -> Result<RecordBatch>,
+) -> Result<()> {
+    match Living::by_options(&serde_json::json!({ "table": table }))? {
+        Living::Table(table) => table.append(vec![rows(table.schema())?]),
+        Living::View(_) => Err(Error::Internal("rows are to be appended to a view".into())),
+    }
+}
 
 /// Reads tables and views in memory.
 #[derive(Debug, Default)]

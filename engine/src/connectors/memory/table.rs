@@ -17,6 +17,7 @@ use thalweg_runtime::memory::{MemoryManager, Reservation};
 use super::changes::{Change, ChangeLog, Subscription};
 use super::difference::{difference, folded};
 use super::statistics::measure;
+use super::upsert::{OnKey, Upserted, Upserts};
 use super::{CONNECTOR, registry};
 use crate::catalog::Table;
 use crate::connectors::compact::held_bytes;
@@ -133,6 +134,19 @@ impl MemoryTable {
         self.rows.append(added)
     }
 
+    /// Lets rows take the place of others by a key. Gives how many came or went.
+    pub(crate) fn upsert(
+        &self,
+        batches: Vec<RecordBatch>,
+        key: &[usize],
+        on_key: OnKey,
+        memory: &Arc<MemoryManager>,
+    ) -> Result<u64> {
+        let mut changes = Upserts::default();
+        batches.into_iter().for_each(|batch| changes.push(batch, None));
+        self.rows.upsert(changes, key, on_key, memory)
+    }
+
     /// Puts other batches in the place of all rows, if these are still the rows `seen`; false when others have changed
     /// the table in the meantime. Batches that would break a key are an error, and the rows stay.
     pub fn replace_seen(
@@ -203,6 +217,33 @@ impl Rows {
                 return Ok(());
             }
         }
+    }
+
+    /// Lets rows take the place of others by a key, all at once or, when that fails, not at all. Gives how many came or went.
+    pub(super) fn upsert(
+        &self,
+        changes: Upserts,
+        key: &[usize],
+        on_key: OnKey,
+        memory: &Arc<MemoryManager>,
+    ) -> Result<u64> {
+        let mut now = self.now.write();
+        let Some(done) = changes.over(&now.batches, key, on_key, memory)? else { return Ok(0) };
+        let Upserted { kept, deleted, inserted } = done;
+        let went: usize = deleted.iter().map(RecordBatch::num_rows).sum();
+        let count = went.max(inserted.num_rows()) as u64;
+        let mut all: Vec<_> = kept.into_iter().filter(|batch| batch.num_rows() > 0).collect();
+        if inserted.num_rows() > 0 {
+            all.push(inserted.clone());
+        }
+        if let Some(keys) = self.keys.lock().as_mut() {
+            keys.replace(all.iter())?;
+        }
+        now.batches = Arc::new(all);
+        now.log.record(Change { deleted, inserted: vec![inserted] });
+        drop(now);
+        self.changed();
+        Ok(count)
     }
 
     /// False, and nothing is done, when the rows are no longer those that were `seen`.

@@ -25,6 +25,7 @@ use super::scan::ReadLayout;
 use super::streaming::generator::{self, Extent, Generator, Rows};
 use super::streaming::options::wrong_value;
 use super::streaming::{ConnectorOptions, ConnectorTable};
+use crate::connectors::metadata::MetadataKey;
 use crate::error;
 
 /// The connector's registered name.
@@ -65,7 +66,8 @@ pub(super) fn table(definition: TableDefinition) -> error::Result<ConnectorTable
     options.finish()?;
     let value = serde_json::to_value(&spec)
         .map_err(|e| error::Error::internal(format!("the options of a generator: {e}")))?;
-    let table = ConnectorTable::unbounded(CONNECTOR, value, schema, definition.constraints);
+    let table = ConnectorTable::unbounded(CONNECTOR, value, schema, definition.constraints)
+        .knowing(MetadataKey::OF_GENERATORS);
     Ok(match rows {
         Some(rows) => table.bounded(Some(rows)),
         None => table,

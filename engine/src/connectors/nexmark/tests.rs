@@ -19,6 +19,7 @@ fn definition(schema: Option<SchemaRef>, options: &[(&str, &str)]) -> TableDefin
         constraints: Constraints::default(),
         options: options.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect(),
         partition_columns: Vec::new(),
+        dead_letters: None,
     }
 }
 

@@ -16,6 +16,7 @@ use super::meta::ParquetMeta;
 use super::row_group::{GroupProgress, RowGroupScan};
 use super::source::{NextSplit, SharedScan, Split};
 use crate::connectors::files::FileCache;
+use crate::connectors::metadata::RowOrigin;
 use crate::connectors::scan::ScanFilter;
 use crate::connectors::scan::prune::may_lie_between;
 
@@ -143,6 +144,14 @@ impl ParquetReader {
             return Ok(SourceOutput::Continue);
         }
         let ready = match scan.step(&self.shared, &mut self.filter, cx)? {
+            GroupProgress::Rows(batch) if self.shared.layout.has_metadata() => {
+                let file = &self.shared.scan.files[scan.split().plan.index];
+                let origin = RowOrigin { file: Some(file.clone()), lines: None };
+                let (rows, now_us) = (batch.num_rows(), self.shared.job.env.now_us());
+                let mut columns = batch.columns().to_vec();
+                self.shared.layout.add_metadata(&mut columns, &origin, rows, now_us)?;
+                self.coalescer.push(Batch::new(columns, rows))?
+            }
             GroupProgress::Rows(batch) => self.coalescer.push(batch)?,
             GroupProgress::Working => None,
             GroupProgress::Wait => return Ok(SourceOutput::Wait(WaitReason::Io)),

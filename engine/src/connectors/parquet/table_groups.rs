@@ -49,8 +49,12 @@ impl TableGroups {
         columns.dedup();
         let fields: Vec<_> = columns.iter().map(|&c| schema.fields()[c].clone()).collect();
         let types = fields.iter().map(|f| f.data_type().clone()).collect();
-        let layout =
-            ReadLayout { columns, schema: Arc::new(Schema::new(fields)), output: Vec::new() };
+        let layout = ReadLayout {
+            columns,
+            schema: Arc::new(Schema::new(fields)),
+            output: Vec::new(),
+            metadata: Vec::new(),
+        };
         let (mut plans, mut groups) = (Vec::new(), Vec::new());
         // The footers of a table of very many files were read at a stride themselves: those are the ones at hand.
         let cached = scan.files.iter().enumerate().filter_map(|(index, file)| {

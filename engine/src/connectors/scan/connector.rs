@@ -7,6 +7,7 @@ use thalweg_runtime::job::JobContext;
 use thalweg_runtime::source::{Source, SourceConnector, SourceSpec};
 
 use super::FileScan;
+use super::ordered::OrderedSource;
 use crate::connectors::files::FileFormat;
 use crate::connectors::{csv, ipc, json, parquet};
 
@@ -17,11 +18,13 @@ pub struct FileConnector;
 impl SourceConnector for FileConnector {
     fn open(&self, spec: &SourceSpec, job: &Arc<JobContext>) -> Result<Arc<dyn Source>> {
         let scan = FileScan::from_options(&spec.options)?;
-        match scan.kind.format {
+        let ordered = scan.ordered;
+        let source = match scan.kind.format {
             FileFormat::Parquet => parquet::open(spec, scan, job),
             FileFormat::Csv => csv::open(spec, scan, job),
             FileFormat::Json => json::open(spec, scan, job),
             FileFormat::Arrow => ipc::open(spec, scan, job),
-        }
+        }?;
+        Ok(if ordered { OrderedSource::over(source) } else { source })
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, new_null_array};
 use arrow::compute::CastOptions;
-use arrow::datatypes::{DataType, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion_common::ScalarValue;
 use thalweg_runtime::expr::cast_column;
 use thalweg_runtime::source::SourceSpec;
@@ -13,6 +13,7 @@ use thalweg_runtime::{Error, Result};
 use super::spec::{FileScan, ScanFile};
 use crate::connectors::decoder::contained;
 use crate::connectors::files::partition_value;
+use crate::connectors::metadata::{self, RowOrigin};
 
 /// The columns that a scan reads: those it delivers and those its filters look at, each once.
 #[derive(Debug, Clone)]
@@ -21,8 +22,10 @@ pub struct ReadLayout {
     pub columns: Vec<usize>,
     /// The columns read, with the table's types.
     pub schema: SchemaRef,
-    /// For each delivered column its place among those read.
+    /// For each delivered column but metadata its place among those read.
     pub output: Vec<usize>,
+    /// The metadata among the delivered columns, with their places there, ascending.
+    pub metadata: Vec<(usize, Field)>,
 }
 
 /// Where a column of the table comes from in one file.
@@ -37,14 +40,43 @@ pub enum ColumnSource {
 impl ReadLayout {
     /// The layout of a spec.
     pub fn new(spec: &SourceSpec) -> Self {
-        let mut columns = spec.projection.clone();
+        let own = spec.schema.fields().len();
+        let mut columns: Vec<usize> =
+            spec.projection.iter().copied().filter(|column| *column < own).collect();
+        let delivered = spec.projection.iter().enumerate();
+        let metadata = delivered.filter(|(_, column)| **column >= own);
+        let metadata: Vec<(usize, Field)> =
+            metadata.map(|(place, column)| (place, spec.metadata[column - own].clone())).collect();
         spec.filters.iter().for_each(|f| columns.extend(f.columns()));
         spec.runtime_filters.iter().for_each(|f| columns.extend(f.key.columns()));
         columns.sort_unstable();
         columns.dedup();
         let fields: Vec<_> = columns.iter().map(|&c| spec.schema.fields()[c].clone()).collect();
-        let layout = ReadLayout { columns, schema: Arc::new(Schema::new(fields)), output: vec![] };
-        ReadLayout { output: spec.projection.iter().map(|&c| layout.place(c)).collect(), ..layout }
+        let layout =
+            ReadLayout { columns, schema: Arc::new(Schema::new(fields)), output: vec![], metadata };
+        let output = spec.projection.iter().filter(|column| **column < own);
+        ReadLayout { output: output.map(|&c| layout.place(c)).collect(), ..layout }
+    }
+
+    /// Whether there is metadata among the delivered columns.
+    pub fn has_metadata(&self) -> bool {
+        !self.metadata.is_empty()
+    }
+
+    /// Puts metadata among the other delivered columns of rows that are read now.
+    pub fn add_metadata(
+        &self,
+        delivered: &mut Vec<ArrayRef>,
+        origin: &RowOrigin,
+        rows: usize,
+        now_us: i64,
+    ) -> Result<()> {
+        let fields: Vec<Field> = self.metadata.iter().map(|(_, field)| field.clone()).collect();
+        let arrays = metadata::columns(&fields, origin, rows, now_us)?;
+        for ((place, _), array) in self.metadata.iter().zip(arrays) {
+            delivered.insert(*place, array);
+        }
+        Ok(())
     }
 
     /// The place of a table column among those read.

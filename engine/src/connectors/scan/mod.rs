@@ -3,6 +3,7 @@
 mod connector;
 mod filter;
 mod layout;
+mod ordered;
 mod partition;
 pub(crate) mod prune;
 mod spec;

@@ -7,6 +7,7 @@ use thalweg_runtime::{Error, Result};
 
 use crate::connectors::files::{CsvOptions, FileKind, PartitionColumn};
 use crate::connectors::json::JsonLayout;
+use crate::connectors::rejects::BadRecords;
 
 /// One file of a scan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -44,8 +45,10 @@ pub struct FileScan {
     pub csv_guessed: bool,
     /// For JSON: how objects follow each other.
     pub json_layout: JsonLayout,
-    /// Leave out JSON records that cannot be read.
-    pub json_ignore_errors: bool,
+    /// Whether the files are read one after another in the order of their names.
+    pub ordered: bool,
+    /// What becomes of text records that cannot be read.
+    pub bad_records: BadRecords,
 }
 
 impl FileScan {

@@ -20,6 +20,7 @@ use thalweg_runtime::source::{
 use thalweg_runtime::{Error, Result};
 
 use super::{ReadLayout, ScanFilter, apply_mask};
+use crate::connectors::metadata::RowOrigin;
 
 /// What a step in a split came to.
 pub enum SplitProgress {
@@ -39,6 +40,10 @@ pub enum SplitProgress {
 pub trait SplitScan: Send {
     /// A batch's worth of work.
     fn step(&mut self, cx: &OperatorContext<'_>) -> Result<SplitProgress>;
+    /// Where the rows of the last step come from, for metadata.
+    fn origin(&self) -> RowOrigin {
+        RowOrigin::default()
+    }
 }
 
 /// How a format reads its splits.
@@ -181,17 +186,22 @@ impl SplitReader {
         mut rows: usize,
         mut kinds: Option<Arc<[RowKind]>>,
     ) -> Result<SourceOutput> {
+        let mut origin = RowOrigin::default();
         if let Some(current) = &mut self.current {
+            if self.shared.layout.has_metadata() {
+                origin = current.scan.origin();
+            }
             current.rows_done += rows;
             let skipped = current.skip.min(rows);
             if skipped > 0 {
                 current.skip -= skipped;
                 rows -= skipped;
                 columns.iter_mut().for_each(|c| *c = c.slice(skipped, rows));
+                origin.lines.iter_mut().for_each(|lines| drop(lines.drain(..skipped)));
                 kinds = kinds.map(|kinds| kinds[skipped..].into());
             }
         }
-        Ok(match self.filtered(columns, rows, kinds)? {
+        Ok(match self.filtered(columns, rows, kinds, &origin)? {
             Some(batch) => self.deliver(batch),
             None => SourceOutput::Continue,
         })
@@ -202,11 +212,16 @@ impl SplitReader {
         mut columns: Vec<ArrayRef>,
         rows: usize,
         mut kinds: Option<Arc<[RowKind]>>,
+        origin: &RowOrigin,
     ) -> Result<Option<Batch>> {
         let mask = self.filter.mask(rows, &|place| columns[place].clone())?;
         let mut output: Vec<ArrayRef> =
             self.shared.layout.output.iter().map(|&place| columns[place].clone()).collect();
         columns.clear();
+        if self.shared.layout.has_metadata() {
+            let now_us = self.shared.job.env.now_us();
+            self.shared.layout.add_metadata(&mut output, origin, rows, now_us)?;
+        }
         let mut kept = rows;
         if let Some(bits) = mask {
             kept = bits.count_set_bits();

@@ -7,14 +7,16 @@
 
 mod encode;
 mod instants;
+mod records;
 mod sink;
 mod source;
 mod table;
 
 pub(super) use encode::Objects;
+pub(super) use records::ObjectRecords;
 pub use sink::SingleFileSink;
 pub use source::SingleFileConnector;
-pub(super) use table::table;
+pub(super) use table::{RowFormat, table};
 
 /// The connector's name, for users and in graphs.
 pub const CONNECTOR: &str = "single_file";

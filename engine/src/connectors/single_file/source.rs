@@ -2,20 +2,17 @@
 
 use std::sync::Arc;
 
-use arrow::array::ArrayRef;
-use arrow::datatypes::{Schema, SchemaRef};
 use thalweg_runtime::job::JobContext;
 use thalweg_runtime::operators::OperatorContext;
 use thalweg_runtime::source::{Source, SourceConnector, SourceSpec};
 use thalweg_runtime::{Error, Result};
 
-use super::instants;
-use super::table::{ReadSpec, RowFormat};
-use crate::connectors::debezium;
+use super::records::ObjectRecords;
+use super::table::ReadSpec;
 use crate::connectors::files::strip_compression;
-use crate::connectors::json::{JsonLayout, JsonRecords};
+use crate::connectors::metadata::RowOrigin;
 use crate::connectors::scan::{ReadLayout, SplitFormat, SplitProgress, SplitScan, SplitSource};
-use crate::connectors::text::{Decoded, Pieces, Structure, TextBlocks};
+use crate::connectors::text::{Pieces, Structure, TextBlocks};
 
 /// Objects have no quoting that spans lines.
 const LINES: Structure = Structure { delimiter: b'\n', quote: None, empty_lines: false };
@@ -62,43 +59,17 @@ impl SplitFormat for SingleFile {
         layout: &ReadLayout,
         job: &Arc<JobContext>,
     ) -> Result<Box<dyn SplitScan>> {
-        let decoded = layout.schema.fields().iter().map(|field| instants::decoded(field));
-        let decoded = Schema::new(decoded.collect::<Vec<_>>());
-        let schema = match self.read.format {
-            RowFormat::Json => Arc::new(decoded),
-            RowFormat::DebeziumJson => debezium::schema(&decoded),
-        };
-        let records = JsonRecords {
-            layout: JsonLayout::Lines,
-            ignore_errors: self.read.ignore_errors,
-            skipped: 0,
-            schema,
-            constants: Vec::new(),
-            batch_rows: self.batch_rows,
-        };
+        let ReadSpec { format, bad_records, .. } = self.read;
         Ok(Box::new(SingleFileScan {
             blocks: TextBlocks::new(&self.pieces, split, &job.env),
-            records,
-            format: self.read.format,
-            columns: layout.schema.clone(),
+            records: ObjectRecords::new(format, &layout.schema, bad_records, self.batch_rows),
         }))
     }
 }
 
 struct SingleFileScan {
     blocks: TextBlocks,
-    records: JsonRecords,
-    format: RowFormat,
-    /// The columns that are read, in the table's types.
-    columns: SchemaRef,
-}
-
-impl SingleFileScan {
-    fn finished(&self, decoded: &[ArrayRef]) -> Result<Vec<ArrayRef>> {
-        let file = &self.blocks.name();
-        let columns = decoded.iter().zip(self.columns.fields());
-        columns.map(|(column, field)| instants::finished(column, field, file)).collect()
-    }
+    records: ObjectRecords,
 }
 
 impl SplitScan for SingleFileScan {
@@ -108,16 +79,11 @@ impl SplitScan for SingleFileScan {
         }
         let (block, file) = self.blocks.block_and_name();
         let decoded = self.records.decode(block, file)?;
-        cx.job.count_skipped(&mut self.records.skipped);
-        match (decoded, self.format) {
-            (Decoded::Rows(columns, rows), RowFormat::Json) if rows > 0 => {
-                Ok(SplitProgress::Rows(self.finished(&columns)?, rows))
-            }
-            (Decoded::Rows(records, rows), RowFormat::DebeziumJson) if rows > 0 => {
-                let (columns, kinds) = debezium::changes(&records, self.blocks.name())?;
-                Ok(SplitProgress::Changes(self.finished(&columns)?, kinds))
-            }
-            (decoded, _) => self.blocks.go_on(decoded),
-        }
+        self.records.rejects().deliver(file, cx.job)?;
+        self.blocks.go_on(decoded)
+    }
+
+    fn origin(&self) -> RowOrigin {
+        self.blocks.origin(self.records.places())
     }
 }

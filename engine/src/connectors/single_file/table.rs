@@ -13,8 +13,10 @@ use thalweg_optimizer::physical::Provenance;
 use thalweg_runtime::operators::sink::SinkSpec;
 
 use super::CONNECTOR;
-use crate::catalog::{Table, TableSink};
+use crate::catalog::{SinkKind, Table, TableSink};
+use crate::connectors::metadata::MetadataKey;
 use crate::connectors::registry::TableDefinition;
+use crate::connectors::rejects::BadRecords;
 use crate::connectors::scan::ScanFile;
 use crate::connectors::streaming::ConnectorOptions;
 use crate::connectors::streaming::options::wrong_value;
@@ -28,6 +30,17 @@ pub enum RowFormat {
     Json,
     /// One change an object.
     DebeziumJson,
+}
+
+impl RowFormat {
+    /// The format of a name, if it is one of these.
+    pub fn by_name(name: &str) -> Option<Self> {
+        match name.to_ascii_lowercase().as_str() {
+            "json" => Some(RowFormat::Json),
+            "debezium_json" | "debezium-json" => Some(RowFormat::DebeziumJson),
+            _ => None,
+        }
+    }
 }
 
 /// What a table's file is there for.
@@ -48,8 +61,8 @@ pub struct ReadSpec {
     pub found: bool,
     /// How rows lie in it.
     pub format: RowFormat,
-    /// Whether objects that cannot be read are left out.
-    pub ignore_errors: bool,
+    /// What becomes of objects that cannot be read.
+    pub bad_records: BadRecords,
     /// Whether the table is there to be written alone.
     pub only_written: bool,
 }
@@ -85,10 +98,8 @@ pub fn table(definition: TableDefinition) -> Result<Arc<dyn Table>> {
         Some(other) => return Err(wrong_value("type", other, "source or sink")),
     };
     let format = definition.format.as_deref().unwrap_or("json").to_ascii_lowercase();
-    let format = match format.as_str() {
-        "json" => RowFormat::Json,
-        "debezium_json" | "debezium-json" => RowFormat::DebeziumJson,
-        _ => return plain_table(&definition, &path, role),
+    let Some(format) = RowFormat::by_name(&format) else {
+        return plain_table(&definition, &path, role);
     };
     let ignore_errors = options.boolean("json.ignore-errors")?.unwrap_or(false);
     options.finish()?;
@@ -103,7 +114,7 @@ pub fn table(definition: TableDefinition) -> Result<Arc<dyn Table>> {
     let table = SingleFileTable {
         path: PathBuf::from(path),
         format,
-        ignore_errors,
+        bad_records: BadRecords::of(definition.dead_letters, ignore_errors),
         role,
         schema,
         constraints: definition.constraints,
@@ -131,11 +142,15 @@ fn plain_table(definition: &TableDefinition, path: &str, role: Role) -> Result<A
         }
         target.check(true)?;
         let spec = SinkSpec { sink: FILE_SINK.to_string(), options: target.to_value() };
-        let sink = TableSink { spec, parallel: false, takes_changes: false };
+        let sink = TableSink { spec, parallel: false, kind: SinkKind::Append };
         let constraints = definition.constraints.clone();
         return Ok(Arc::new(PlainSink { path: PathBuf::from(path), schema, constraints, sink }));
     }
-    let mut options = FileOptions { schema: definition.schema.clone(), ..FileOptions::default() };
+    let mut options = FileOptions {
+        schema: definition.schema.clone(),
+        dead_letters: definition.dead_letters,
+        ..FileOptions::default()
+    };
     for (key, value) in others {
         crate::catalog::set_option(&mut options, key, value)?;
     }
@@ -148,7 +163,7 @@ fn plain_table(definition: &TableDefinition, path: &str, role: Role) -> Result<A
 struct SingleFileTable {
     path: PathBuf,
     format: RowFormat,
-    ignore_errors: bool,
+    bad_records: BadRecords,
     role: Role,
     schema: SchemaRef,
     constraints: Constraints,
@@ -192,7 +207,7 @@ impl Table for SingleFileTable {
             file: scan_file(&self.path),
             found: self.path.exists(),
             format: self.format,
-            ignore_errors: self.ignore_errors,
+            bad_records: self.bad_records,
             only_written: self.role == Role::Sink,
         };
         serde_json::to_value(spec).expect("plain data without maps can be written as JSON")
@@ -205,6 +220,10 @@ impl Table for SingleFileTable {
             bytes: None,
             columns: Vec::new(),
         }
+    }
+
+    fn metadata_keys(&self) -> &'static [MetadataKey] {
+        MetadataKey::OF_TEXT_FILES
     }
 
     fn withdraws(&self) -> bool {
@@ -228,7 +247,10 @@ impl Table for SingleFileTable {
             spec: SinkSpec { sink: CONNECTOR.to_string(), options },
             // One writer, so that changes come in their order.
             parallel: false,
-            takes_changes: self.format == RowFormat::DebeziumJson,
+            kind: match self.format {
+                RowFormat::DebeziumJson => SinkKind::Retract,
+                RowFormat::Json => SinkKind::Append,
+            },
         })
     }
 
@@ -264,7 +286,7 @@ impl Table for PlainSink {
             file: scan_file(&self.path),
             found: self.path.exists(),
             format: RowFormat::Json,
-            ignore_errors: false,
+            bad_records: BadRecords::Fail,
             only_written: true,
         };
         serde_json::to_value(spec).expect("plain data without maps can be written as JSON")

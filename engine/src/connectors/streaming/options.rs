@@ -8,6 +8,16 @@ use thalweg_planner::suggest;
 use crate::connectors::files::boolean;
 use crate::error::{Error, Report, Result};
 
+/// Options that are taken before the connector is asked, so that a misspelt one is told what was meant.
+pub const OF_ALL: [&str; 6] = [
+    "dead-letter.table",
+    "scan.watermark.alignment.group",
+    "scan.watermark.alignment.max-drift",
+    "scan.watermark.alignment.update-interval",
+    "scan.watermark.idle-timeout",
+    "scan.watermark.null-handling",
+];
+
 /// Options of one table, from which the connector takes what it knows. Keys do not depend on case.
 pub struct ConnectorOptions<'a> {
     connector: &'a str,
@@ -19,7 +29,7 @@ impl<'a> ConnectorOptions<'a> {
     /// The options of a table of this connector.
     pub fn new(connector: &'a str, options: &[(String, String)]) -> Self {
         let left = options.iter().map(|(k, v)| (k.to_ascii_lowercase(), v.clone())).collect();
-        ConnectorOptions { connector, left, known: Vec::new() }
+        ConnectorOptions { connector, left, known: OF_ALL.map(str::to_string).to_vec() }
     }
 
     /// The text of an option.
@@ -79,10 +89,7 @@ impl<'a> ConnectorOptions<'a> {
         let hint = suggest::did_you_mean(key, self.known.iter().map(String::as_str));
         let report =
             Report::new(format!("the connector \"{}\" has no option \"{key}\"", self.connector));
-        let report = match self.known.is_empty() {
-            true => report.with_detail("It has no options."),
-            false => report.with_detail(format!("Its options are: {}.", self.known.join(", "))),
-        };
+        let report = report.with_detail(format!("Its options are: {}.", self.known.join(", ")));
         Err(Error::catalog(report.with_hint(hint)))
     }
 }

@@ -12,6 +12,7 @@ use arrow::array::ArrayRef;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thalweg_runtime::batch::{Batch, Coalescer};
+use thalweg_runtime::element::RowKind;
 use thalweg_runtime::job::JobContext;
 use thalweg_runtime::operators::{OperatorContext, WaitReason};
 use thalweg_runtime::source::{
@@ -19,6 +20,7 @@ use thalweg_runtime::source::{
 };
 use thalweg_runtime::{Error, Result};
 
+use crate::connectors::metadata::RowOrigin;
 use crate::connectors::scan::{ReadLayout, ScanFilter, apply_mask};
 
 /// Splits that are read side by side before others are begun; those that are caught up do not count.
@@ -30,6 +32,8 @@ const PENDING_MAX: usize = 64;
 pub enum StreamProgress {
     /// The columns of the layout, in its order, and their length, which is at most that of a batch.
     Rows(Vec<ArrayRef>, usize),
+    /// The same with what becomes of each row.
+    Changes(Vec<ArrayRef>, Arc<[RowKind]>),
     /// Nothing yet.
     Working,
     /// Nothing now; the waker is registered.
@@ -45,6 +49,10 @@ pub enum StreamProgress {
 pub trait StreamSplit: Send {
     /// A batch's worth of work; must not block.
     fn step(&mut self, cx: &OperatorContext<'_>) -> Result<StreamProgress>;
+    /// Where the rows of the last step come from, for metadata.
+    fn origin(&self) -> RowOrigin {
+        RowOrigin::default()
+    }
     /// Where the row lies that comes next, for [`StreamFormat::open`].
     fn position(&self) -> Value;
 }
@@ -63,6 +71,10 @@ pub trait StreamFormat: Send + Sync {
     ) -> Result<Box<dyn StreamSplit>>;
     /// How many rows there are, if that is known.
     fn rows(&self) -> Option<u64>;
+    /// Whether splits are read one after another, by the first reader alone: to those who count event time they are one.
+    fn ordered(&self) -> bool {
+        false
+    }
     /// What looks for further splits, for the reader of a subtask; `None` if there are never any.
     fn discovery(&self, _cx: &OperatorContext<'_>) -> Option<Box<dyn Discovery>> {
         None
@@ -146,7 +158,9 @@ impl Source for StreamSource {
 
     fn pending_from_us(&self) -> Option<i64> {
         let blind = self.0.blind.load(Ordering::Acquire) > 0;
-        (blind || self.0.pending.load(Ordering::Acquire) > 0).then_some(i64::MIN)
+        // Splits that come behind others in order say nothing before their turn.
+        let waits = !self.0.format.ordered() && self.0.pending.load(Ordering::Acquire) > 0;
+        (blind || waits).then_some(i64::MIN)
     }
 }
 
@@ -203,7 +217,11 @@ impl StreamReader {
         let readers = cx.parallelism.max(1);
         let shared = self.shared.clone();
         self.discovery = shared.format.discovery(cx);
-        let blind = if self.discovery.is_some() { readers } else { 0 };
+        let blind = match (self.discovery.is_some(), shared.format.ordered()) {
+            (_, true) => 1,
+            (true, false) => readers,
+            (false, false) => 0,
+        };
         // The first reader tells for all.
         let _ =
             shared.blind.compare_exchange(NOBODY_KNOWS, blind, Ordering::AcqRel, Ordering::Acquire);
@@ -229,8 +247,9 @@ impl StreamReader {
                 self.shared.blind.fetch_sub(1, Ordering::AcqRel);
             }
         }
+        let active_max = if self.shared.format.ordered() { 1 } else { ACTIVE_MAX };
         let mut active = self.splits.iter().filter(|open| !open.caught_up).count();
-        while active < ACTIVE_MAX
+        while active < active_max
             && self.coalescer.pending().is_empty()
             && let Some(split) = self.found.pop_front()
         {
@@ -252,7 +271,11 @@ impl StreamReader {
     }
 
     fn say(&mut self, event: SplitEvent) {
-        if self.by_split {
+        let event = match self.shared.format.ordered() {
+            true => self.of_all(event),
+            false => Some(event),
+        };
+        if let Some(event) = event.filter(|_| self.by_split) {
             self.reading = match event {
                 SplitEvent::Reading(split) => Some(split),
                 SplitEvent::Ended(_) | SplitEvent::CaughtUp(_) => None,
@@ -261,16 +284,35 @@ impl StreamReader {
         }
     }
 
-    fn take_rows(&mut self, columns: Vec<ArrayRef>, rows: usize) -> Result<()> {
+    /// The event of a split as one of all splits together: more comes as long as one of them has not been read.
+    fn of_all(&self, event: SplitEvent) -> Option<SplitEvent> {
+        const ALL: SplitId = SplitId(0);
+        let caught_up = self.found.is_empty() && self.splits.iter().all(|open| open.caught_up);
+        match event {
+            SplitEvent::Reading(_) if self.reading == Some(ALL) => None,
+            SplitEvent::Reading(_) => Some(SplitEvent::Reading(ALL)),
+            SplitEvent::Ended(_) | SplitEvent::CaughtUp(_) => {
+                caught_up.then_some(SplitEvent::CaughtUp(ALL))
+            }
+        }
+    }
+
+    fn take_rows(
+        &mut self,
+        columns: Vec<ArrayRef>,
+        rows: usize,
+        kinds: Option<Arc<[RowKind]>>,
+    ) -> Result<()> {
         self.waiting = 0;
         self.shared.rows_read.fetch_add(rows as u64, Ordering::Relaxed);
         let Some(open) = self.splits.front_mut() else { return Ok(()) };
         open.caught_up = false;
         let id = SplitId(open.id);
-        if self.reading != Some(id) {
+        let reads = if self.shared.format.ordered() { SplitId(0) } else { id };
+        if self.reading != Some(reads) {
             self.say(SplitEvent::Reading(id));
         }
-        self.ready = self.filtered(columns, rows)?;
+        self.ready = self.filtered(columns, rows, kinds)?;
         if self.coalescer.pending().is_empty() {
             self.note_positions();
             self.splits.rotate_left(1);
@@ -278,10 +320,20 @@ impl StreamReader {
         Ok(())
     }
 
-    fn filtered(&mut self, columns: Vec<ArrayRef>, rows: usize) -> Result<Option<Batch>> {
+    fn filtered(
+        &mut self,
+        columns: Vec<ArrayRef>,
+        rows: usize,
+        mut kinds: Option<Arc<[RowKind]>>,
+    ) -> Result<Option<Batch>> {
         let mask = self.filter.mask(rows, &|place| columns[place].clone())?;
         let mut output: Vec<ArrayRef> =
             self.shared.layout.output.iter().map(|&place| columns[place].clone()).collect();
+        if self.shared.layout.has_metadata() {
+            let origin = self.splits.front().map(|open| open.split.origin()).unwrap_or_default();
+            let now_us = self.shared.job.env.now_us();
+            self.shared.layout.add_metadata(&mut output, &origin, rows, now_us)?;
+        }
         let mut kept = rows;
         if let Some(bits) = mask {
             kept = bits.count_set_bits();
@@ -289,8 +341,13 @@ impl StreamReader {
                 return Ok(None);
             }
             apply_mask(&mut output, &bits)?;
+            kinds = kinds.map(|kinds| bits.set_indices().map(|row| kinds[row]).collect());
         }
-        self.coalescer.keep(Batch::new(output, kept));
+        let batch = Batch::new(output, kept);
+        self.coalescer.keep(match kinds {
+            Some(kinds) => batch.with_kinds(kinds),
+            None => batch,
+        });
         let pending = self.coalescer.pending();
         let rows: usize = pending.iter().map(Batch::num_rows).sum();
         // All of it or nothing: a position lies behind what was delivered and before what was not.
@@ -389,7 +446,11 @@ impl SourceReader for StreamReader {
         };
         match open.split.step(cx)? {
             StreamProgress::Rows(columns, rows) => {
-                self.take_rows(columns, rows)?;
+                self.take_rows(columns, rows, None)?;
+                Ok(SourceOutput::Continue)
+            }
+            StreamProgress::Changes(columns, kinds) => {
+                self.take_rows(columns, kinds.len(), Some(kinds))?;
                 Ok(SourceOutput::Continue)
             }
             StreamProgress::Working => {

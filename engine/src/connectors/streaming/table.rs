@@ -6,6 +6,7 @@ use thalweg_optimizer::TableStatistics;
 use thalweg_optimizer::physical::Provenance;
 
 use crate::catalog::{Table, TableSink};
+use crate::connectors::metadata::MetadataKey;
 
 /// The table. It knows how many rows there are if its connector does.
 #[derive(Debug)]
@@ -16,6 +17,8 @@ pub struct ConnectorTable {
     constraints: Constraints,
     rows: Option<u64>,
     unbounded: bool,
+    withdraws: bool,
+    metadata_keys: &'static [MetadataKey],
     sink: Option<TableSink>,
 }
 
@@ -34,6 +37,8 @@ impl ConnectorTable {
             constraints,
             rows: None,
             unbounded: true,
+            withdraws: false,
+            metadata_keys: &[],
             sink: None,
         }
     }
@@ -41,6 +46,16 @@ impl ConnectorTable {
     /// The table with an end, behind this many rows if that is known.
     pub fn bounded(self, rows: Option<u64>) -> Self {
         ConnectorTable { rows, unbounded: false, ..self }
+    }
+
+    /// The table whose records take rows back that came before, if that is so.
+    pub fn withdrawing(self, withdraws: bool) -> Self {
+        ConnectorTable { withdraws, ..self }
+    }
+
+    /// The table that knows this of a row beside its values.
+    pub fn knowing(self, metadata_keys: &'static [MetadataKey]) -> Self {
+        ConnectorTable { metadata_keys, ..self }
     }
 
     /// The table with a sink that takes rows.
@@ -73,6 +88,14 @@ impl Table for ConnectorTable {
 
     fn is_unbounded(&self) -> bool {
         self.unbounded
+    }
+
+    fn metadata_keys(&self) -> &'static [MetadataKey] {
+        self.metadata_keys
+    }
+
+    fn withdraws(&self) -> bool {
+        self.withdraws
     }
 
     fn constraints(&self) -> Option<&Constraints> {

@@ -15,6 +15,8 @@ use thalweg_runtime::{Error, Result};
 use super::reader::{StreamProgress, StreamSplit};
 use super::text::TextRecords;
 use super::watch::{Files, Presence, Seen};
+use crate::connectors::metadata::RowOrigin;
+use crate::connectors::scan::ScanFile;
 use crate::connectors::text::{Block, Decoded};
 
 /// Bytes that are read at a time.
@@ -49,6 +51,8 @@ pub struct Tail {
     read: u64,
     file: Option<Arc<File>>,
     identity: Option<(u64, u64)>,
+    /// What the last read saw of the file.
+    seen: Option<Seen>,
     reading: Option<IoTask<Option<Read>>>,
     /// What a listing said of a file that has nothing more than was read: the file may be ahead of listings.
     settled: Option<Seen>,
@@ -86,6 +90,7 @@ impl Tail {
             read,
             file: None,
             identity,
+            seen: None,
             reading: None,
             settled: None,
         }
@@ -143,10 +148,13 @@ impl StreamSplit for Tail {
     fn step(&mut self, cx: &OperatorContext<'_>) -> Result<StreamProgress> {
         if !self.parsed {
             let decoded = self.records.decode(&mut self.block, &self.name)?;
-            self.records.count_skipped(cx.job);
+            self.records.deliver_rejects(&self.name, cx.job)?;
             match decoded {
                 Decoded::Rows(_, 0) => return Ok(StreamProgress::Working),
                 Decoded::Rows(columns, rows) => return Ok(StreamProgress::Rows(columns, rows)),
+                Decoded::Changes(columns, kinds) => {
+                    return Ok(StreamProgress::Changes(columns, kinds));
+                }
                 Decoded::NeedsMore | Decoded::Finished if self.block.last => {
                     return Ok(StreamProgress::Finished);
                 }
@@ -165,6 +173,7 @@ impl StreamSplit for Tail {
         self.reading = None;
         let Some((file, seen, bytes)) = read? else { return Ok(StreamProgress::Finished) };
         self.check(seen)?;
+        self.seen = Some(seen);
         self.file = Some(file);
         self.read += bytes.len() as u64;
         let presence = self.files.presence(self.split);
@@ -180,6 +189,18 @@ impl StreamSplit for Tail {
             self.parsed = false;
         }
         Ok(StreamProgress::Working)
+    }
+
+    fn origin(&self) -> RowOrigin {
+        let file = self.seen.map(|seen| ScanFile {
+            path: self.path.clone(),
+            name: self.name.clone(),
+            size: seen.size,
+            mtime_ns: seen.mtime_ns,
+            partition: Vec::new(),
+            columns: None,
+        });
+        RowOrigin { file, lines: Some(self.block.lines_of(&self.records.starts())) }
     }
 
     fn position(&self) -> Value {

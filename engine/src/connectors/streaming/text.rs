@@ -3,6 +3,7 @@
 //! An incomplete last line waits for the rest of it, or for the end. What was read is gone for others: a position says
 //! nothing, and whoever goes on at one reads what comes then.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -20,23 +21,37 @@ use super::reader::{StreamFormat, StreamProgress, StreamSource, StreamSplit};
 use crate::connectors::csv::{self, CsvRecords};
 use crate::connectors::files::{CsvOptions, FileFormat, FileOptions};
 use crate::connectors::json::{JsonLayout, JsonRecords};
+use crate::connectors::metadata::RowOrigin;
+use crate::connectors::rejects::{BadRecords, Rejects};
 use crate::connectors::scan::ReadLayout;
-use crate::connectors::text::{Block, Decoded, RecordIndex};
+use crate::connectors::single_file::{ObjectRecords, RowFormat};
+use crate::connectors::text::{Block, Decoded, RecordIndex, starts};
 use crate::error::{self, Report};
 
 /// How text is read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum TextFormat {
+pub struct TextFormat {
+    /// What a record is.
+    pub shape: TextShape,
+    /// What becomes of records that cannot be read.
+    pub bad_records: BadRecords,
+}
+
+/// What a record of text is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TextShape {
     /// Delimited text; what is open there has its default.
     Csv(CsvOptions),
     /// One object a line.
-    Json {
-        /// Whether objects that cannot be read are left out.
-        ignore_errors: bool,
-    },
+    Json,
+    /// One change a line.
+    DebeziumJson,
     /// One value a line.
     Raw,
 }
+
+/// The formats by their names, for messages.
+const NAMES: &str = "csv, json, debezium_json or raw";
 
 impl TextFormat {
     /// Takes the options of a format.
@@ -44,27 +59,34 @@ impl TextFormat {
         format: Option<&str>,
         schema: &SchemaRef,
         options: &mut ConnectorOptions<'_>,
+        dead_letters: Option<u64>,
     ) -> error::Result<Self> {
         let Some(format) = format else {
             let report = Report::new("the option \"format\" is missing");
             return Err(error::Error::catalog(
-                report.with_hint("'format' is 'csv', 'json' or 'raw'".to_string()),
+                report.with_hint(format!("The formats are {NAMES}.")),
             ));
         };
-        let mut reading = FileOptions::default();
-        for key in FileOptions::KEYS {
+        let mut reading = FileOptions { dead_letters, ..FileOptions::default() };
+        let of_text = |key: &&str| !key.starts_with("scan.");
+        for key in FileOptions::KEYS.into_iter().filter(of_text) {
             if let Some(value) = options.text(key) {
                 reading.set(key, &value)?;
             }
         }
-        match format.to_ascii_lowercase().as_str() {
+        let bad_records = reading.bad_records();
+        let shape = match format.to_ascii_lowercase().as_str() {
             "csv" => {
                 reading.check(FileFormat::Csv)?;
-                Ok(TextFormat::Csv(reading.csv))
+                TextShape::Csv(reading.csv)
             }
             "json" => {
                 reading.check(FileFormat::Json)?;
-                Ok(TextFormat::Json { ignore_errors: reading.json_ignore_errors })
+                TextShape::Json
+            }
+            "debezium_json" | "debezium-json" => {
+                reading.check(FileFormat::Json)?;
+                TextShape::DebeziumJson
             }
             "raw" => {
                 if let Some(key) = reading.named.first() {
@@ -72,17 +94,24 @@ impl TextFormat {
                     return Err(error::Error::catalog(report));
                 }
                 check_raw(schema)?;
-                Ok(TextFormat::Raw)
+                TextShape::Raw
             }
-            _ => Err(wrong_value("format", format, "csv, json or raw")),
-        }
+            _ => return Err(wrong_value("format", format, NAMES)),
+        };
+        Ok(TextFormat { shape, bad_records })
+    }
+
+    /// Whether records take rows back that came before.
+    pub fn withdraws(&self) -> bool {
+        self.shape == TextShape::DebeziumJson
     }
 
     /// How records of a table become the columns of a layout.
     pub fn records(&self, spec: &SourceSpec, layout: &ReadLayout) -> TextRecords {
         let batch_rows = spec.batch_rows.max(1);
-        match self {
-            TextFormat::Csv(options) => {
+        let rejects = Rejects::new(self.bad_records);
+        match &self.shape {
+            TextShape::Csv(options) => {
                 let names: Vec<String> =
                     spec.schema.fields().iter().map(|field| field.name().clone()).collect();
                 let columns = layout.columns.iter().map(|&c| {
@@ -93,8 +122,7 @@ impl TextFormat {
                 TextRecords::Csv(Box::new(CsvRecords {
                     structure: csv::structure(options, names.len()),
                     null: options.null.clone().map(String::into_bytes),
-                    ignore_errors: options.ignore_errors,
-                    skipped: 0,
+                    rejects,
                     header: options.header.unwrap_or(false),
                     check_names: true,
                     guessed: false,
@@ -102,23 +130,28 @@ impl TextFormat {
                     found: RecordIndex::new(names.len()),
                     names,
                     batch_rows,
+                    left_out: BTreeSet::new(),
                 }))
             }
-            TextFormat::Json { ignore_errors } => {
+            TextShape::Json => {
                 let fields = layout.schema.fields().iter().map(|field| {
                     // The decoder must not refuse what the table allows.
                     Field::new(field.name(), field.data_type().clone(), true)
                 });
                 TextRecords::Json(JsonRecords {
                     layout: JsonLayout::Lines,
-                    ignore_errors: *ignore_errors,
-                    skipped: 0,
+                    rejects,
                     schema: Arc::new(Schema::new(fields.collect::<Vec<_>>())),
                     constants: Vec::new(),
                     batch_rows,
+                    places: Vec::new(),
                 })
             }
-            TextFormat::Raw => TextRecords::Raw(RawRecords::new(layout, batch_rows)),
+            TextShape::DebeziumJson => {
+                let (format, bad) = (RowFormat::DebeziumJson, self.bad_records);
+                TextRecords::Objects(ObjectRecords::new(format, &layout.schema, bad, batch_rows))
+            }
+            TextShape::Raw => TextRecords::Raw(RawRecords::new(layout, batch_rows, rejects)),
         }
     }
 }
@@ -138,6 +171,8 @@ pub enum TextRecords {
     Csv(Box<CsvRecords>),
     /// Objects.
     Json(JsonRecords),
+    /// Objects that are changes.
+    Objects(ObjectRecords),
     /// Lines.
     Raw(RawRecords),
 }
@@ -148,17 +183,30 @@ impl TextRecords {
         match self {
             TextRecords::Csv(records) => records.decode(block, name),
             TextRecords::Json(records) => records.decode(block, name),
+            TextRecords::Objects(records) => records.decode(block, name),
             TextRecords::Raw(records) => records.decode(block, name),
         }
     }
 
-    /// Tells the job how many records were left out.
-    pub fn count_skipped(&mut self, job: &JobContext) {
+    /// Where the record of each row of the last batch begins in the block.
+    pub fn starts(&self) -> Vec<usize> {
         match self {
-            TextRecords::Csv(records) => job.count_skipped(&mut records.skipped),
-            TextRecords::Json(records) => job.count_skipped(&mut records.skipped),
-            TextRecords::Raw(_) => {}
+            TextRecords::Csv(records) => starts(&records.places()),
+            TextRecords::Json(records) => starts(&records.places),
+            TextRecords::Objects(records) => starts(records.places()),
+            TextRecords::Raw(records) => starts(records.places()),
         }
+    }
+
+    /// Hands on the records that could not be read.
+    pub fn deliver_rejects(&mut self, name: &str, job: &JobContext) -> Result<()> {
+        let rejects = match self {
+            TextRecords::Csv(records) => &mut records.rejects,
+            TextRecords::Json(records) => &mut records.rejects,
+            TextRecords::Objects(records) => records.rejects(),
+            TextRecords::Raw(records) => &mut records.rejects,
+        };
+        rejects.deliver(name, job)
     }
 }
 
@@ -217,10 +265,13 @@ impl StreamSplit for FeedSplit {
     fn step(&mut self, cx: &OperatorContext<'_>) -> Result<StreamProgress> {
         if !self.parsed {
             let decoded = self.records.decode(&mut self.block, &self.name)?;
-            self.records.count_skipped(cx.job);
+            self.records.deliver_rejects(&self.name, cx.job)?;
             match decoded {
                 Decoded::Rows(_, 0) => return Ok(StreamProgress::Working),
                 Decoded::Rows(columns, rows) => return Ok(StreamProgress::Rows(columns, rows)),
+                Decoded::Changes(columns, kinds) => {
+                    return Ok(StreamProgress::Changes(columns, kinds));
+                }
                 Decoded::NeedsMore | Decoded::Finished if self.block.last => {
                     return Ok(StreamProgress::Finished);
                 }
@@ -236,6 +287,10 @@ impl StreamSplit for FeedSplit {
         self.block.move_on(&bytes, &self.name)?;
         self.parsed = false;
         Ok(StreamProgress::Working)
+    }
+
+    fn origin(&self) -> RowOrigin {
+        RowOrigin { file: None, lines: Some(self.block.lines_of(&self.records.starts())) }
     }
 
     fn position(&self) -> Value {

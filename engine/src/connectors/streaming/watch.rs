@@ -37,6 +37,8 @@ pub struct WatchSpec {
     pub paths: Vec<String>,
     /// Milliseconds between two looks at them.
     pub interval_ms: u64,
+    /// Whether they are read one after another in the order of their names.
+    pub ordered: bool,
     /// How the files are read.
     pub text: TextFormat,
 }
@@ -61,12 +63,15 @@ pub struct Seen {
     pub size: u64,
     /// Which file it is, whatever its name.
     pub identity: (u64, u64),
+    /// Nanoseconds since 1970 of its last change.
+    pub mtime_ns: i64,
 }
 
 impl Seen {
     /// What metadata say.
     pub fn new(metadata: &Metadata) -> Self {
-        Seen { size: metadata.len(), identity: (metadata.dev(), metadata.ino()) }
+        let mtime_ns = metadata.mtime().saturating_mul(1_000_000_000) + metadata.mtime_nsec();
+        Seen { size: metadata.len(), identity: (metadata.dev(), metadata.ino()), mtime_ns }
     }
 }
 
@@ -136,12 +141,21 @@ impl StreamFormat for WatchFormat {
         None
     }
 
+    fn ordered(&self) -> bool {
+        self.watch.ordered
+    }
+
     fn discovery(&self, cx: &OperatorContext<'_>) -> Option<Box<dyn Discovery>> {
+        let share = match self.watch.ordered {
+            true if cx.subtask > 0 => return None,
+            true => (0, 1),
+            false => (cx.subtask as u64, cx.parallelism.max(1) as u64),
+        };
         Some(Box::new(Watcher {
             paths: self.watch.paths.clone(),
             interval_ns: self.watch.interval_ms.saturating_mul(1_000_000),
             files: self.files.clone(),
-            share: (cx.subtask as u64, cx.parallelism.max(1) as u64),
+            share,
             state: Looking::Due,
         }))
     }

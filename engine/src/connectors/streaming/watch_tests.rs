@@ -33,6 +33,7 @@ fn spec(folder: &Path) -> SourceSpec {
             ("scan.watch.interval".into(), "5 ms".into()),
         ],
         partition_columns: Vec::new(),
+        dead_letters: None,
     };
     let table = registry::create(definition).unwrap();
     assert!(table.is_unbounded());
@@ -41,6 +42,11 @@ fn spec(folder: &Path) -> SourceSpec {
         watermark: Expr::Column(0),
         types: vec![DataType::Int64],
         delivered: 1,
+        name: String::new(),
+        null_time: thalweg_runtime::source::NullTime::SkipWatermark,
+        tells_time: true,
+        idle_timeout_ns: 0,
+        alignment: None,
     };
     SourceSpec { event_time: Some(event_time), ..testing::spec(table.as_ref()) }
 }

@@ -11,6 +11,7 @@ use std::task::Waker;
 use arrow::array::ArrayRef;
 use bytes::Bytes;
 use parking_lot::Mutex;
+use thalweg_runtime::element::RowKind;
 use thalweg_runtime::env::{Environment, IoTask, ReadFile};
 use thalweg_runtime::{Error, Result};
 
@@ -19,6 +20,7 @@ use super::quoting::{Quoting, Summary, first_record};
 use super::record::Structure;
 use crate::connectors::buffers::BufferPool;
 use crate::connectors::files::{Compression, unpacking_reader};
+use crate::connectors::metadata::RowOrigin;
 use crate::connectors::scan::{ScanFile, SplitProgress};
 
 /// Bytes of a piece.
@@ -35,6 +37,8 @@ const RECORD_BYTES_MAX: usize = 512 << 20;
 pub enum Decoded {
     /// Columns and their length, which is 0 when records were left out.
     Rows(Vec<ArrayRef>, usize),
+    /// Columns, and what becomes of each of their rows.
+    Changes(Vec<ArrayRef>, Arc<[RowKind]>),
     /// The next record is not whole.
     NeedsMore,
     /// No further record belongs to the block.
@@ -65,6 +69,18 @@ impl Block {
         self.lines_before
             + memchr::memchr_iter(b'\n', &self.bytes[from..position]).count() as u64
             + 1
+    }
+
+    /// The lines of the file in which bytes lie, from 1; the positions ascend.
+    pub fn lines_of(&self, positions: &[usize]) -> Vec<u64> {
+        let (mut at, mut line) = (self.counted_from, self.lines_before + 1);
+        let lines = positions.iter().map(|&position| {
+            let position = position.max(at);
+            line += memchr::memchr_iter(b'\n', &self.bytes[at..position]).count() as u64;
+            at = position;
+            line
+        });
+        lines.collect()
     }
 
     /// A block of which nothing has been read, of a text that is read from its beginning.
@@ -129,6 +145,11 @@ impl PiecesState {
         }
         self.before.get(piece).copied()
     }
+}
+
+/// Where places begin.
+pub fn starts(places: &[(usize, usize)]) -> Vec<usize> {
+    places.iter().map(|place| place.0).collect()
 }
 
 /// The pieces of one file, shared by all who read them.
@@ -347,14 +368,15 @@ impl TextBlocks {
         TextBlocks { pieces: pieces.clone(), piece, env: env.clone(), block, state }
     }
 
+    /// Where the rows lie that begin at these places of the block.
+    pub fn origin(&self, places: &[(usize, usize)]) -> RowOrigin {
+        let lines = self.block.lines_of(&starts(places));
+        RowOrigin { file: Some(self.pieces.file.clone()), lines: Some(lines) }
+    }
+
     /// The block, once [`TextBlocks::ready`] has said so, and the file's name in messages.
     pub fn block_and_name(&mut self) -> (&mut Block, &str) {
         (&mut self.block, &self.pieces.file.name)
-    }
-
-    /// The file's name in messages.
-    pub fn name(&self) -> &str {
-        &self.pieces.file.name
     }
 
     /// What a scan of the piece does when this became of the block.
@@ -362,6 +384,7 @@ impl TextBlocks {
         Ok(match decoded {
             Decoded::Rows(_, 0) => SplitProgress::Working,
             Decoded::Rows(columns, rows) => SplitProgress::Rows(columns, rows),
+            Decoded::Changes(columns, kinds) => SplitProgress::Changes(columns, kinds),
             Decoded::Finished => SplitProgress::Finished,
             Decoded::NeedsMore => {
                 self.lengthen()?;

@@ -63,6 +63,15 @@ impl RecordIndex {
         (start as usize, self.ends[at] as usize)
     }
 
+    /// Where a record begins and ends, its line end left out.
+    pub fn place(&self, record: usize) -> (usize, usize) {
+        let end = match self.width {
+            0 => self.starts[record],
+            width => self.ends[record * width + width - 1],
+        };
+        (self.starts[record] as usize, end as usize)
+    }
+
     /// Adds a record that was read byte by byte; it must have as many fields as all.
     pub fn push(&mut self, fields: &[Field]) {
         debug_assert_eq!(fields.len(), self.width);

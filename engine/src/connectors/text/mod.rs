@@ -11,7 +11,9 @@ mod record;
 mod timestamps;
 pub(crate) mod value;
 
-pub(crate) use blocks::{Block, Decoded, Pieces, TextBlocks};
+#[cfg(test)]
+pub(crate) use block_bytes::BlockBytes;
+pub(crate) use blocks::{Block, Decoded, Pieces, TextBlocks, starts};
 pub(crate) use dialect::{
     DELIMITERS, ends_a_field, header_needs_quotes, needs_quotes, stands_without_quotes,
 };

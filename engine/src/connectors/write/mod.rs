@@ -14,6 +14,7 @@ mod tests;
 mod typed;
 
 pub use counter::RowCounter;
+pub(crate) use encoder::{Encoder, encoder};
 pub use options::{Codec, FileWriteOptions};
 pub(crate) use output::OutputFile;
 pub use replaced::Replaced;

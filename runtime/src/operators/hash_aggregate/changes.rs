@@ -1,7 +1,7 @@
 //! Results as changes: after each batch, the old rows of the groups it touched are deleted and the new ones inserted.
 //!
 //! Where changes are told from time to time, rows wait for that (see `waiting`).
-//! There is a table for each grouping set, kept for ever. Invariant: what was emitted so far adds up to the results of
+//! There is a table for each grouping set, kept for ever, or for as long after its last row as the job says. Invariant: what was emitted so far adds up to the results of
 //! the rows so far. A group whose row stays the same says nothing; its deletion and insertion leave together, in this
 //! order, and a group occurs once a batch. Where there are no keys the only row exists from the start and never goes.
 
@@ -27,6 +27,9 @@ use crate::rows::{RowId, take_array};
 /// Groups of a batch up to which they are put in order, and their results kept for the next batch.
 const REMEMBERED_GROUPS_MAX: usize = 1024;
 
+/// How often groups are looked through within the time that they are kept.
+const TTL_SWEEPS: i64 = 4;
+
 /// See the module.
 pub(super) struct Changes {
     shape: Arc<Shape>,
@@ -36,6 +39,24 @@ pub(super) struct Changes {
     /// Rows that wait for a tick, where changes are told from time to time.
     waiting: Option<Waiting>,
     ready: VecDeque<Batch>,
+    /// How long groups are kept that nothing touches, if not for ever.
+    ttl: Option<Ttl>,
+    /// When rows came last, in microseconds since 1970.
+    now_us: i64,
+}
+
+/// How long groups are kept that nothing touches, in microseconds.
+struct Ttl {
+    length_us: i64,
+    /// When groups are looked through next.
+    sweep_us: i64,
+}
+
+impl Ttl {
+    /// Looks a few times within the length: a group is kept at most this much longer.
+    fn pause_us(&self) -> i64 {
+        (self.length_us / TTL_SWEEPS).max(1)
+    }
 }
 
 /// The groups of one grouping set, or of one pane.
@@ -48,6 +69,8 @@ pub(super) struct SetTable {
     /// The groups of the last batch and their results, unless they were many: where each batch touches the same few
     /// groups, each result is computed once.
     last: (Vec<RowId>, Vec<ArrayRef>),
+    /// When each group was touched last, where that matters; charged to the reservation.
+    times: Option<(Vec<i64>, Reservation)>,
 }
 
 /// The groups of a batch, each once.
@@ -97,6 +120,7 @@ impl Changes {
         shape: &Arc<Shape>,
         waiting: Option<Waiting>,
         reservation: &Reservation,
+        ttl_us: u64,
     ) -> Result<Self> {
         let sets = shape.sets().map_or(1, |sets| sets.sets.len());
         let mut only: Vec<Option<Vec<ArrayRef>>> = vec![None; sets];
@@ -108,14 +132,18 @@ impl Changes {
         }
         let tables = only.into_iter().map(|only| {
             let table = AggregateTable::new(shape, reservation)?;
-            Ok(SetTable { table, only, emitted: false, last: (Vec::new(), Vec::new()) })
+            let times = (ttl_us > 0).then(|| (Vec::new(), reservation.share()));
+            Ok(SetTable { table, only, emitted: false, last: (Vec::new(), Vec::new()), times })
         });
+        let length_us = i64::try_from(ttl_us).unwrap_or(i64::MAX);
         Ok(Changes {
             shape: Arc::clone(shape),
             tables: tables.collect::<Result<_>>()?,
             touched: Touched::default(),
             waiting,
             ready: VecDeque::new(),
+            ttl: (ttl_us > 0).then_some(Ttl { length_us, sweep_us: i64::MIN }),
+            now_us: 0,
         })
     }
 
@@ -136,6 +164,9 @@ impl Changes {
 
     /// Takes a compact batch in. What changes is ready then, unless it waits.
     pub(super) fn take(&mut self, batch: Batch, cx: &OperatorContext<'_>) -> Result<()> {
+        if self.ttl.is_some() {
+            self.now_us = cx.job.env.now_us();
+        }
         match &mut self.waiting {
             None => self.apply(&batch, cx.job.options.batch_rows),
             Some(waiting) => match waiting.take(batch, cx) {
@@ -173,7 +204,31 @@ impl Changes {
                 changed.ingest_time_us = batch.ingest_time_us;
                 cut(changed, batch_rows, &mut self.ready);
             }
+            table.note_times(&self.touched.groups, self.now_us)?;
         }
+        Ok(())
+    }
+
+    /// Asks to be woken when groups are to be looked through.
+    pub(super) fn wake_for_sweep(&mut self, cx: &OperatorContext<'_>) {
+        let Some(ttl) = &mut self.ttl else { return };
+        let pause_us = ttl.pause_us();
+        ttl.sweep_us = cx.job.env.now_us().saturating_add(pause_us);
+        let pause_ns = pause_us.unsigned_abs().saturating_mul(1_000);
+        let at_ns = cx.job.env.monotonic_ns().saturating_add(pause_ns);
+        cx.job.env.wake_at(at_ns, cx.waker.clone());
+    }
+
+    /// Forgets the groups that nothing has touched for long enough, when it is time to look. What was emitted of them
+    /// stays; rows that come for one of them begin it anew.
+    pub(super) fn sweep(&mut self, cx: &OperatorContext<'_>) -> Result<()> {
+        let now_us = cx.job.env.now_us();
+        let Some(ttl) = self.ttl.as_ref().filter(|ttl| ttl.sweep_us <= now_us) else {
+            return Ok(());
+        };
+        let oldest_us = now_us.saturating_sub(ttl.length_us);
+        self.tables.iter_mut().try_for_each(|set| set.forget_before(oldest_us))?;
+        self.wake_for_sweep(cx);
         Ok(())
     }
 
@@ -190,6 +245,9 @@ impl Changes {
         for set in &mut self.tables {
             out.push(u8::from(set.emitted));
             set.table.write_to(out)?;
+            let times = set.times.as_ref().map_or(&[][..], |(times, _)| times);
+            out.extend_from_slice(&(times.len() as u64).to_le_bytes());
+            times.iter().for_each(|time| out.extend_from_slice(&time.to_le_bytes()));
         }
         Ok(())
     }
@@ -202,6 +260,7 @@ impl Changes {
         for set in &mut self.tables {
             set.emitted = take_array::<1>(bytes)?[0] != 0;
             set.table.read_from(bytes)?;
+            set.read_times(bytes)?;
             if let Some(keys) = set.only.as_ref().filter(|_| set.emitted) {
                 set.table.insert_group(keys)?;
             }
@@ -214,7 +273,42 @@ impl SetTable {
     /// No groups yet; there are keys.
     pub(super) fn keyed(shape: &Arc<Shape>, reservation: &Reservation) -> Result<Self> {
         let table = AggregateTable::new(shape, reservation)?;
-        Ok(SetTable { table, only: None, emitted: false, last: (Vec::new(), Vec::new()) })
+        let last = (Vec::new(), Vec::new());
+        Ok(SetTable { table, only: None, emitted: false, last, times: None })
+    }
+
+    /// Takes note that groups were touched.
+    fn note_times(&mut self, groups: &[RowId], now_us: i64) -> Result<()> {
+        let Some((times, charge)) = &mut self.times else { return Ok(()) };
+        times.resize(self.table.len(), now_us);
+        groups.iter().for_each(|&group| times[group as usize] = now_us);
+        charge.try_resize(times.capacity() * size_of::<i64>())
+    }
+
+    /// Forgets the groups that were touched before a moment.
+    fn forget_before(&mut self, oldest_us: i64) -> Result<()> {
+        let Some((times, charge)) = &mut self.times else { return Ok(()) };
+        times.resize(self.table.len(), i64::MAX);
+        if times.iter().all(|time| *time >= oldest_us) {
+            return Ok(());
+        }
+        let kept = self.table.forget(|group| times[group as usize] < oldest_us)?;
+        *times = kept.iter().map(|&group| times[group as usize]).collect();
+        charge.try_resize(times.capacity() * size_of::<i64>())?;
+        self.last = Default::default();
+        Ok(())
+    }
+
+    fn read_times(&mut self, bytes: &mut &[u8]) -> Result<()> {
+        let count = u64::from_le_bytes(take_array(bytes)?);
+        let mut read = Vec::new();
+        for _ in 0..count {
+            read.push(i64::from_le_bytes(take_array(bytes)?));
+        }
+        if let Some((times, _)) = &mut self.times {
+            *times = read;
+        }
+        Ok(())
     }
 
     /// The groups.
@@ -272,6 +366,7 @@ impl HashAggregate {
             return Err(Error::Internal("an aggregate was not opened".into()));
         };
         changes.begin(cx.subtask)?;
+        changes.sweep(cx)?;
         match self.state {
             State::Taking | State::Emitting { .. } if !flush => changes.tick(cx)?,
             State::Taking | State::Emitting { .. } | State::Ended | State::Done => {

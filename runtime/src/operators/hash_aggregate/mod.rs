@@ -385,7 +385,14 @@ impl Operator for HashAggregate {
             }
             AggregatePhase::Single if self.emits_changes => {
                 let waiting = self.waiting.take();
-                self.changes = Some(Changes::new(&self.shape, waiting, &reservation)?);
+                let ttl_us = match self.shape.use_of {
+                    // What is withdrawn must be there.
+                    StateUse::Withdrawn => 0,
+                    StateUse::Once | StateUse::Running => cx.job.options.state_ttl_us,
+                };
+                let mut changes = Changes::new(&self.shape, waiting, &reservation, ttl_us)?;
+                changes.wake_for_sweep(cx);
+                self.changes = Some(changes);
             }
             AggregatePhase::Single => {
                 self.levels = Levels::new(&self.shape, &reservation)?;

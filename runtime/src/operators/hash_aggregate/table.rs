@@ -222,9 +222,25 @@ impl AggregateTable {
         if present.len() * 2 >= self.len() {
             return Ok(false);
         }
+        self.keep(&present)?;
+        Ok(true)
+    }
+
+    /// Drops groups that are to be forgotten, but none that gives results without rows; gives the ids that those which
+    /// stay had before, in their order.
+    pub(super) fn forget(&mut self, is_forgotten: impl Fn(RowId) -> bool) -> Result<Vec<RowId>> {
+        let standing = &self.standing;
+        let stays = |group: &RowId| standing.contains(group) || !is_forgotten(*group);
+        let kept: Vec<RowId> = (0..self.len() as RowId).filter(stays).collect();
+        self.keep(&kept)?;
+        Ok(kept)
+    }
+
+    /// Drops all groups but some, whose ids are their places from now on.
+    fn keep(&mut self, present: &[RowId]) -> Result<()> {
         let carried = self.carry()?;
-        let carried = take_arrays(&carried, &UInt32Array::from(present.clone()), None)?;
-        self.groups.keep_only(&present)?;
+        let carried = take_arrays(&carried, &UInt32Array::from(present.to_vec()), None)?;
+        self.groups.keep_only(present)?;
         for group in &mut self.standing {
             *group = present.partition_point(|old| old < group) as RowId;
         }
@@ -234,8 +250,7 @@ impl AggregateTable {
         if !carried.is_empty() {
             self.states.restore_carried(&mut self.groups.states_mut(), &carried, &groups)?;
         }
-        self.charge_heap()?;
-        Ok(true)
+        self.charge_heap()
     }
 
     /// Copies the groups together when they have come to twice their bytes, of which some may be of strings that longer

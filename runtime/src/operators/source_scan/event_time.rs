@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray};
 use arrow::compute::cast;
 use arrow::datatypes::TimestampMicrosecondType;
+use arrow::util::display::array_value_to_string;
 use arrow_schema::{DataType, TimeUnit};
 use serde::{Deserialize, Serialize};
 
@@ -18,17 +19,20 @@ use crate::batch::Batch;
 use crate::element::{StreamElement, Watermark};
 use crate::error::{Error, Result};
 use crate::expr::{CompiledExpr, compile_all, positional_schema};
-use crate::job::JobContext;
+use crate::job::{JobContext, Standing};
 use crate::operators::StateSnapshot;
 use crate::operators::contract::restore_batches;
 use crate::rows::take_array;
-use crate::source::{EventTimeSpec, SplitEvent, SplitId};
+use crate::source::{EventTimeSpec, NullTime, SplitEvent, SplitId};
 
 /// See the module.
 pub(super) struct EventTime {
     time: CompiledExpr,
     watermark: CompiledExpr,
     types: Vec<DataType>,
+    name: String,
+    null_time: NullTime,
+    tells_time: bool,
     progress: Progress,
 }
 
@@ -68,19 +72,38 @@ impl EventTime {
             time: next()?,
             watermark: next()?,
             types: spec.types[..spec.delivered].to_vec(),
+            name: spec.name.clone(),
+            null_time: spec.null_time,
+            tells_time: spec.tells_time,
             progress: Progress::default(),
         })
     }
 
-    /// Takes a batch of the split in hand; it goes to `out`, cut where a watermark has to stand between its rows.
+    /// Takes a batch of the split in hand; it goes to `out`, cut where a watermark has to stand between its rows. Gives how
+    /// many rows were left out as they have no time.
     pub(super) fn take(
         &mut self,
         batch: Batch,
         pending_us: Option<i64>,
         out: &mut VecDeque<StreamElement>,
-    ) -> Result<()> {
-        let batch = batch.compact()?;
-        let times = microseconds(&self.time.evaluate(&batch)?)?;
+    ) -> Result<usize> {
+        let mut batch = batch.compact()?;
+        let mut times = microseconds(&self.time.evaluate(&batch)?)?;
+        let mut dropped = 0;
+        if times.null_count() > 0 && self.null_time != NullTime::SkipWatermark {
+            let timed = self.timed(&batch, &times)?;
+            dropped = batch.num_rows() - timed.len();
+            if timed.is_empty() {
+                return Ok(dropped);
+            }
+            batch = batch.with_selection(timed.into()).compact()?;
+            times = microseconds(&self.time.evaluate(&batch)?)?;
+        }
+        if !self.tells_time {
+            let columns = batch.columns()[..self.types.len()].to_vec();
+            out.push_back(StreamElement::Batch(batch.with_columns(columns)));
+            return Ok(dropped);
+        }
         let declared = self.watermark.evaluate(&batch)?;
         let unit = unit_us(declared.data_type());
         let declared = microseconds(&declared)?;
@@ -111,7 +134,36 @@ impl EventTime {
         }
         self.progress.reach(reached);
         out.extend(self.progress.rise(pending_us));
-        Ok(())
+        Ok(dropped)
+    }
+
+    /// The rows that have a time; if the others are errors, there must be none.
+    fn timed(
+        &self,
+        batch: &Batch,
+        times: &PrimitiveArray<TimestampMicrosecondType>,
+    ) -> Result<Vec<u32>> {
+        let Some(nulls) = times.nulls().filter(|_| self.null_time == NullTime::Fail) else {
+            return Ok((0..times.len())
+                .filter(|&row| times.is_valid(row))
+                .map(|r| r as u32)
+                .collect());
+        };
+        let row = (0..nulls.len()).find(|&row| nulls.is_null(row)).unwrap_or_default();
+        let value = |column: &ArrayRef| match column.is_null(row) {
+            true => "NULL".to_string(),
+            false => array_value_to_string(column, row).unwrap_or_default(),
+        };
+        let values: Vec<String> = batch.columns().iter().map(value).collect();
+        Err(Error::User {
+            message: format!("the event time \"{}\" of a row is NULL", self.name),
+            detail: Some(format!("The columns of the row that are read are ({}).", values.join(", "))),
+            hint: Some(
+                "The table's option 'scan.watermark.null-handling' = 'drop' leaves such rows out and counts them, \
+                 'skip-watermark' keeps them."
+                    .into(),
+            ),
+        })
     }
 
     /// Takes what the reader says of its splits.
@@ -121,6 +173,9 @@ impl EventTime {
         pending_us: Option<i64>,
         out: &mut VecDeque<StreamElement>,
     ) {
+        if !self.tells_time {
+            return;
+        }
         // Behind the end of a split comes another one, a wait, or the end of all: to be idle meanwhile would let time pass the
         // results that operators give when this scan ends.
         let ended = matches!(event, SplitEvent::Ended(_));
@@ -131,8 +186,19 @@ impl EventTime {
         }
     }
 
+    /// How far event time is for those who wait for this scan.
+    pub(super) fn standing(&self) -> Standing {
+        match self.progress.speaking.values().min() {
+            Some(lowest) => Standing::At(*lowest),
+            None => Standing::Aside,
+        }
+    }
+
     /// The reader waits: a watermark that was held back may leave, and that there is nothing to read may be said.
     pub(super) fn wait(&mut self, pending_us: Option<i64>) -> Option<StreamElement> {
+        if !self.tells_time {
+            return None;
+        }
         self.progress.rise(pending_us).or_else(|| self.progress.fall_idle(pending_us))
     }
 
@@ -289,11 +355,20 @@ mod tests {
 
     /// A scan of (id, time, declared) that delivers the id.
     fn event_time() -> EventTime {
+        with_null_times(NullTime::Fail)
+    }
+
+    fn with_null_times(null_time: NullTime) -> EventTime {
         let spec = EventTimeSpec {
             time: Expr::Column(1),
             watermark: Expr::Column(2),
             types: vec![DataType::Int64, MICROS, MICROS],
             delivered: 1,
+            name: "ts".into(),
+            null_time,
+            tells_time: true,
+            idle_timeout_ns: 0,
+            alignment: None,
         };
         EventTime::new(&spec, &context(8192)).unwrap()
     }
@@ -339,6 +414,29 @@ mod tests {
             time.take(rows(&[at], 5), None, &mut out).unwrap();
         }
         assert_eq!(text(&mut out), "Active [10] W6 [30] W26 [12] [29] [40] W36 [1]");
+    }
+
+    #[test]
+    fn rows_without_a_time_are_errors_or_left_out_or_silent() {
+        let batch = || {
+            let ids: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3]));
+            let times: ArrayRef =
+                Arc::new(TimestampMicrosecondArray::from(vec![Some(10), None, Some(30)]));
+            Batch::new(vec![ids, times.clone(), times], 3)
+        };
+        let mut out = VecDeque::new();
+        let error = event_time().take(batch(), None, &mut out).unwrap_err();
+        let Error::User { message, detail, hint } = error else { panic!("{error}") };
+        assert!(
+            message.contains("\"ts\"") && detail.is_some_and(|d| d.contains("(2, NULL, NULL)"))
+        );
+        assert!(hint.is_some_and(|hint| hint.contains("scan.watermark.null-handling")));
+        out.clear();
+        let dropped = with_null_times(NullTime::Drop).take(batch(), None, &mut out).unwrap();
+        assert_eq!((dropped, text(&mut out).as_str()), (1, "Active [1, 3] W31"));
+        let mut kept = with_null_times(NullTime::SkipWatermark);
+        assert_eq!(kept.take(batch(), None, &mut out).unwrap(), 0);
+        assert_eq!(text(&mut out), "Active [1, 2, 3] W31");
     }
 
     #[test]

@@ -2,18 +2,23 @@
 //!
 //! Where the query asks for event time, watermarks stand between the batches (see `event_time`); a scan that has no
 //! event time says that it is idle, as nobody is to wait for it. A barrier that the job
-//! asks for is sent as soon as the reader has delivered what belongs before it.
+//! asks for is sent as soon as the reader has delivered what belongs before it. A scan may have to wait
+//! for others (see `waiting`); rows and barriers that are ready leave all the same.
 
 mod event_time;
+mod waiting;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use serde::{Deserialize, Serialize};
 
 use self::event_time::{EventTime, take_part};
+use self::waiting::{Aligned, Silence};
 use super::prelude::*;
-use crate::source::{Source, SourceOutput, SourceReader, SourceSpec};
+use crate::job::JobContext;
+use crate::source::{Source, SourceOutput, SourceReader, SourceSpec, SplitEvent};
 
 /// What to read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -28,6 +33,8 @@ pub struct SourceScan {
     source: Option<Arc<dyn Source>>,
     reader: Option<Box<dyn SourceReader>>,
     event_time: Option<EventTime>,
+    aligned: Option<Aligned>,
+    silence: Silence,
     /// What leaves before the reader is asked again.
     ready: VecDeque<StreamElement>,
     /// The last barrier that was sent.
@@ -42,6 +49,8 @@ impl SourceScan {
             source: None,
             reader: None,
             event_time: None,
+            aligned: None,
+            silence: Silence::new(0),
             ready: VecDeque::new(),
             barrier: CheckpointId(0),
         }
@@ -65,10 +74,30 @@ impl SourceScan {
         Ok(Some(asked))
     }
 
-    fn take(&mut self, batch: Batch) -> Result<()> {
+    /// Takes what the reader says of a split.
+    fn hear(&mut self, event: SplitEvent) {
+        let pending_us = self.pending_us();
+        if let Some(time) = &mut self.event_time {
+            time.hear(event, pending_us, &mut self.ready);
+        }
+    }
+
+    /// Whether the scan has to wait for others, whose event time is far behind.
+    fn is_ahead(&mut self, cx: &OperatorContext<'_>) -> bool {
+        let (Some(aligned), Some(time)) = (&mut self.aligned, &self.event_time) else {
+            return false;
+        };
+        aligned.must_wait(time.standing(), cx)
+    }
+
+    fn take(&mut self, batch: Batch, job: &JobContext) -> Result<()> {
         let pending_us = self.pending_us();
         match &mut self.event_time {
-            Some(time) => time.take(batch, pending_us, &mut self.ready),
+            Some(time) => {
+                let dropped = time.take(batch, pending_us, &mut self.ready)?;
+                job.untimed_rows.fetch_add(dropped as u64, Ordering::Relaxed);
+                Ok(())
+            }
             None => {
                 self.ready.push_back(StreamElement::Batch(batch));
                 Ok(())
@@ -84,6 +113,8 @@ impl Operator for SourceScan {
         self.source = Some(source);
         if let Some(spec) = &self.spec.event_time {
             self.event_time = Some(EventTime::new(spec, cx.job)?);
+            self.aligned = Aligned::join(spec, cx);
+            self.silence = Silence::new(spec.idle_timeout_ns);
         } else if cx.job.options.continuous {
             self.ready.push_back(StreamElement::Idle);
         }
@@ -108,17 +139,23 @@ impl Operator for SourceScan {
             if let Some(id) = self.due_barrier(cx)? {
                 return Ok(Output::Element(PortId(0), StreamElement::Barrier(id)));
             }
+            if self.is_ahead(cx) {
+                return Ok(Output::Wait(WaitReason::Io));
+            }
             match self.reader()?.step(cx)? {
                 SourceOutput::Batch(batch) if batch.num_rows() == 0 => {}
-                SourceOutput::Batch(batch) => self.take(batch)?,
+                SourceOutput::Batch(batch) => self.take(batch, cx.job)?,
                 SourceOutput::Split(event) => {
-                    let pending_us = self.pending_us();
-                    if let Some(time) = &mut self.event_time {
-                        time.hear(event, pending_us, &mut self.ready);
+                    if let Some(event) = self.silence.hear(event, cx) {
+                        self.hear(event);
                     }
                 }
                 SourceOutput::Continue => {}
                 SourceOutput::Wait(reason) => {
+                    if let Some(event) = self.silence.over(cx) {
+                        self.hear(event);
+                        continue;
+                    }
                     // A split that was pending when the last rows came may have begun since.
                     let pending_us = self.pending_us();
                     match self.event_time.as_mut().and_then(|time| time.wait(pending_us)) {
@@ -126,7 +163,10 @@ impl Operator for SourceScan {
                         None => return Ok(Output::Wait(reason)),
                     }
                 }
-                SourceOutput::Finished => return Ok(Output::Finished),
+                SourceOutput::Finished => {
+                    self.aligned.iter().for_each(Aligned::leave);
+                    return Ok(Output::Finished);
+                }
             }
         }
     }
@@ -188,6 +228,7 @@ impl Operator for SourceScan {
     }
 
     fn close(&mut self, _cx: &mut OperatorContext<'_>) -> Result<()> {
+        self.aligned.iter().for_each(Aligned::leave);
         (self.reader, self.source, self.event_time) = (None, None, None);
         self.ready.clear();
         Ok(())

@@ -98,6 +98,13 @@ impl Expiring {
         Ok(true)
     }
 
+    /// Rows below a time are to be forgotten from now on; whether there may be such.
+    pub(super) fn forget_below(&mut self, bound: i64) -> bool {
+        let rises = bound > self.bound;
+        self.bound = self.bound.max(bound);
+        rises
+    }
+
     /// Lists rows with their times.
     pub(super) fn add(&mut self, ids: &[RowId], times: impl Iterator<Item = i64>) {
         let mut last: Option<(i64, Vec<RowId>)> = None;
@@ -136,7 +143,9 @@ impl Expiring {
         let mut expired = Vec::new();
         let last = self.bound >> self.shift;
         while let Some(entry) = self.buckets.first_entry().filter(|entry| *entry.key() < last) {
-            expired.append(&mut entry.remove());
+            // A row that came again is in the bucket of its later time, too.
+            let rows = entry.remove();
+            expired.extend(rows.into_iter().filter(|&id| state.number(id, slot) < self.bound));
         }
         if let Some(rows) = self.buckets.get_mut(&last) {
             let bound = self.bound;

@@ -5,7 +5,8 @@
 //! it. A row whose matches matter (of outer, semi, anti and mark joins) is emitted anew when it gets its first match or
 //! loses its last one. Where one side is looked up, only rows of the other one make output, by what there is when they
 //! come. All output of a batch leaves before the next one is taken, in pieces, so that nothing is held
-//! back at a barrier. A watermark lets rows be forgotten that can match nothing more (see `expiry`). The state is
+//! back at a barrier. A watermark lets rows be forgotten that can match nothing more (see `expiry`), and so does the
+//! time for which the job keeps state, counted from a row's last change, on sides that no watermark bounds. The state is
 //! charged to a reservation and does not spill.
 
 mod expiry;
@@ -58,7 +59,13 @@ pub struct StreamJoin {
     ended: [bool; 2],
     /// Whether the rows that are left at the end are being emitted.
     closing: bool,
+    /// How often rows are looked for that were kept for long enough, and when next, in microseconds.
+    ttl_pause_us: i64,
+    ttl_sweep_us: i64,
 }
+
+/// How often rows are looked for within the time that they are kept.
+const TTL_SWEEPS: u64 = 4;
 
 impl StreamJoin {
     /// Compiles the join.
@@ -82,13 +89,15 @@ impl StreamJoin {
             gathered: Coalescer::new(job.options.batch_rows),
             ended: [false; 2],
             closing: false,
+            ttl_pause_us: i64::try_from(job.options.state_ttl_us / TTL_SWEEPS).unwrap_or(i64::MAX),
+            ttl_sweep_us: i64::MIN,
         })
     }
 
     /// Takes a batch into the state; what it emits is work to be done.
     fn take_up(&mut self, side: usize, batch: Batch, cx: &OperatorContext<'_>) -> Result<()> {
         if self.shape.lookup == Some(side) {
-            let arrived = self.states.arrive(&self.shape, side, batch)?;
+            let arrived = self.states.arrive(&self.shape, side, batch, cx.job.env.now_us())?;
             self.states.rows[side].settle(&arrived.changes.keys);
             return self.states.compact(side);
         }
@@ -103,7 +112,7 @@ impl StreamJoin {
             }
         };
         let before = self.states.regime();
-        let mut arrived = self.states.arrive(&self.shape, side, batch)?;
+        let mut arrived = self.states.arrive(&self.shape, side, batch, cx.job.env.now_us())?;
         OperatorMetrics::add(&cx.metrics.late_rows, arrived.late as u64);
         if let Some(keyless) = arrived.keyless.take() {
             let rows: Vec<u32> = (0..keyless.num_rows() as u32).collect();
@@ -123,6 +132,21 @@ impl StreamJoin {
             Some(looked_up) => looked_up.add_given(&output.clone().compact()?),
             None => Ok(()),
         }
+    }
+
+    /// Looks from time to time for rows that were kept for long enough, and asks to be woken for it.
+    fn grow_old(&mut self, cx: &OperatorContext<'_>) {
+        let now_us = cx.job.env.now_us();
+        if cx.job.options.state_ttl_us == 0 || now_us < self.ttl_sweep_us {
+            return;
+        }
+        let pause_us = self.ttl_pause_us.max(1);
+        self.ttl_sweep_us = now_us.saturating_add(pause_us);
+        let pause_ns = pause_us.unsigned_abs().saturating_mul(1_000);
+        let at_ns = cx.job.env.monotonic_ns().saturating_add(pause_ns);
+        cx.job.env.wake_at(at_ns, cx.waker.clone());
+        let due = self.states.grow_old(&self.shape, now_us);
+        self.due = [self.due[0] || due[0], self.due[1] || due[1]];
     }
 
     /// The next output of what is to be done; none when everything is.
@@ -195,6 +219,7 @@ impl Operator for StreamJoin {
     }
 
     fn step(&mut self, cx: &mut OperatorContext<'_>) -> Result<Output> {
+        self.grow_old(cx);
         loop {
             if let Some(batch) = self.next_output(cx)? {
                 return Ok(Output::Element(PortId(0), StreamElement::Batch(batch)));

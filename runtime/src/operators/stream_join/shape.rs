@@ -67,6 +67,16 @@ pub(super) struct SideShape {
     numbers: usize,
     /// When rows are forgotten.
     pub(super) expiry: Option<Expiry>,
+    /// How long rows are kept after they came, where nothing else tells.
+    pub(super) ttl: Option<Ttl>,
+}
+
+/// How long rows are kept, in microseconds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ttl {
+    pub(super) length_us: i64,
+    /// The number beside each row that says when it came.
+    pub(super) slot: usize,
 }
 
 /// The number of matches of a row, where it is kept beside the row.
@@ -112,10 +122,16 @@ impl Shape {
         check(spec, pairs, alone)?;
         let expires = [&spec.left, &spec.right].map(|side| side.expiry.is_some());
         let appended = !spec.left.withdrawn && !spec.right.withdrawn;
-        let by_row = tracked.contains(&true) && (spec.filter.is_some() || expires.contains(&true));
+        // A NOT IN must know of its whole list, and who looks others up of all of them.
+        let ttl_us = match spec.null_aware || spec.lookup.is_some() {
+            true => 0,
+            false => job.options.state_ttl_us,
+        };
+        let forgets = expires.contains(&true) || ttl_us > 0;
+        let by_row = tracked.contains(&true) && (spec.filter.is_some() || forgets);
         let sides = [
-            SideShape::new(spec, 0, by_row && tracked[0], job)?,
-            SideShape::new(spec, 1, by_row && tracked[1], job)?,
+            SideShape::new(spec, 0, by_row && tracked[0], ttl_us, job)?,
+            SideShape::new(spec, 1, by_row && tracked[1], ttl_us, job)?,
         ];
         let output = |probe: usize| {
             let column = |column: &StreamJoinColumn| sides_column(&sides, probe, *column);
@@ -253,6 +269,7 @@ impl SideShape {
         spec: &StreamJoinSpec,
         side: usize,
         counts_matches: bool,
+        ttl_us: u64,
         job: &JobContext,
     ) -> Result<Self> {
         let own: &StreamJoinSide = if side == 0 { &spec.left } else { &spec.right };
@@ -291,18 +308,29 @@ impl SideShape {
         let first_number = if counts_matches { 2 } else { 0 };
         let expiry = own.expiry.as_ref().map(|e| Expiry::new(e, &schema, first_number, job));
         let looks_up = spec.lookup.is_some_and(|lookup| usize::from(lookup) != side);
+        let ttl = (ttl_us > 0 && own.expiry.is_none()).then(|| Ttl {
+            length_us: i64::try_from(ttl_us).unwrap_or(i64::MAX),
+            slot: first_number,
+        });
         let keys_alone = (0..fields.len()).all(|field| key_fields.contains(&field));
         Ok(SideShape {
             // Rows that look others up are not kept.
             counted: !looks_up && (own.withdrawn || (keys_alone && own.expiry.is_none())),
             withdrawn: own.withdrawn,
-            numbers: first_number + usize::from(own.expiry.is_some()),
+            numbers: first_number + usize::from(own.expiry.is_some() || ttl.is_some()),
             expiry: expiry.transpose()?,
+            ttl,
             fields,
             keys,
             types,
             key_fields,
         })
+    }
+
+    /// The number beside each row by which it is forgotten.
+    pub(super) fn time_slot(&self) -> Option<usize> {
+        let expiry = self.expiry.as_ref().map(|expiry| expiry.slot);
+        expiry.or(self.ttl.map(|ttl| ttl.slot))
     }
 
     fn position(&self, column: usize) -> Result<usize> {
@@ -318,7 +346,7 @@ impl SideShape {
             types: &self.types,
             keys: &self.key_fields,
             withdrawn: self.counted,
-            forgetful: self.expiry.is_some(),
+            forgetful: self.expiry.is_some() || self.ttl.is_some(),
             slots: self.numbers,
             operator: "StreamJoin",
         };

@@ -60,7 +60,13 @@ impl States {
     }
 
     /// Takes the rows of a batch into the state of their side.
-    pub(super) fn arrive(&mut self, shape: &Shape, side: usize, batch: Batch) -> Result<Arrived> {
+    pub(super) fn arrive(
+        &mut self,
+        shape: &Shape,
+        side: usize,
+        batch: Batch,
+        now_us: i64,
+    ) -> Result<Arrived> {
         let of_side = &shape.sides[side];
         let batch = batch.compact()?;
         let mut times = match &of_side.expiry {
@@ -87,6 +93,13 @@ impl States {
                 self.rows[side].set_number(id, expiry.slot, time);
             }
             self.expiring[side].add(&changes.ids, times.into_iter());
+        }
+        if let Some(ttl) = &of_side.ttl {
+            for &id in &changes.ids {
+                self.rows[side].set_number(id, ttl.slot, now_us);
+            }
+            let times = std::iter::repeat_n(now_us, changes.ids.len());
+            self.expiring[side].add(&changes.ids, times);
         }
         let fields = changed_rows(fields, &changes)?;
         if shape.null_aware && !shape.tracked[side] {
@@ -151,10 +164,21 @@ impl States {
         Ok(due)
     }
 
+    /// It is so late; whether rows may have been kept for long enough, by side.
+    pub(super) fn grow_old(&mut self, shape: &Shape, now_us: i64) -> [bool; 2] {
+        let mut due = [false; 2];
+        for (side, due) in due.iter_mut().enumerate() {
+            if let Some(ttl) = &shape.sides[side].ttl {
+                *due = self.expiring[side].forget_below(now_us.saturating_sub(ttl.length_us));
+            }
+        }
+        due
+    }
+
     /// Takes the rows of a side off the list that have expired; they still count.
     pub(super) fn take_expired(&mut self, shape: &Shape, side: usize) -> Vec<RowId> {
-        match &shape.sides[side].expiry {
-            Some(expiry) => self.expiring[side].take_expired(&self.rows[side], expiry.slot),
+        match shape.sides[side].time_slot() {
+            Some(slot) => self.expiring[side].take_expired(&self.rows[side], slot),
             None => Vec::new(),
         }
     }
@@ -195,8 +219,8 @@ impl States {
         self.list_nulls = i64::from_le_bytes(take_array(bytes)?);
         for (side, rows) in self.rows.iter_mut().enumerate() {
             rows.restore(bytes)?;
-            if let Some(expiry) = &shape.sides[side].expiry {
-                self.expiring[side].rebuild(rows, expiry.slot);
+            if let Some(slot) = shape.sides[side].time_slot() {
+                self.expiring[side].rebuild(rows, slot);
             }
         }
         Ok(())

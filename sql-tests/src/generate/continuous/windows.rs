@@ -85,7 +85,7 @@ pub(super) fn grouped(random: &mut Random) -> Select {
                 true => format!("TABLE({windows}) AS r0"),
                 false => format!("{windows} AS r0"),
             };
-            let columns: &[&str] = *random.pick(&[
+            let columns = *random.pick(&[
                 &["r0.window_start", "r0.window_end"][..],
                 &["r0.window_start", "r0.window_end", "r0.window_time"],
                 &["r0.window_end"],

@@ -1,0 +1,107 @@
+//! What becomes of results that change, by the sink that takes them: keys, conflicts, and what is refused at planning.
+
+use arrow::util::pretty::pretty_format_batches;
+use futures::executor::block_on;
+use thalweg::{Error, Session};
+
+fn session() -> Session {
+    Session::builder().threads(2).build().expect("a session with two threads")
+}
+
+fn run(session: &Session, sql: &str) -> Result<String, Error> {
+    let batches = block_on(async { session.sql(sql).await?.collect().await })?;
+    let shown = pretty_format_batches(&batches)?.to_string();
+    let lines = shown.lines().filter(|line| line.starts_with('|')).skip(1);
+    let cells = |line: &str| line.replace(' ', "").trim_matches('|').to_string();
+    Ok(lines.map(cells).collect::<Vec<_>>().join(" "))
+}
+
+fn refusal(session: &Session, sql: &str) -> String {
+    match run(session, sql).expect_err("it is refused") {
+        Error::Unsupported(report)
+        | Error::Statement(report)
+        | Error::Catalog(report)
+        | Error::Execution(report) => {
+            format!("{report:?}")
+        }
+        other => other.to_string(),
+    }
+}
+
+#[test]
+fn rows_take_the_place_of_others_by_their_key() {
+    let session = session();
+    let ok = |sql: &str| run(&session, sql).unwrap();
+    ok("CREATE TABLE t (k INT PRIMARY KEY, v VARCHAR)");
+    ok("INSERT INTO t VALUES (1, 'a'), (2, 'b')");
+    ok("INSERT INTO t VALUES (1, 'x'), (3, 'c') ON CONFLICT DO NOTHING");
+    ok("INSERT INTO t VALUES (2, 'y'), (4, 'd') ON CONFLICT (k) DO UPDATE SET v = excluded.v");
+    ok("INSERT INTO t VALUES (3, 'z'), (3, 'zz') ON CONFLICT DO DEDUPLICATE");
+    assert_eq!(ok("SELECT * FROM t ORDER BY k"), "1|a 2|y 3|zz 4|d");
+    for (sql, part) in [
+        ("INSERT INTO t VALUES (4, 'q') ON CONFLICT DO ERROR", "same primary key"),
+        ("INSERT INTO t VALUES (4, 'q')", "same primary key"),
+        ("INSERT INTO t VALUES (4, 'q') ON CONFLICT (v) DO NOTHING", "PRIMARY KEY"),
+        ("INSERT INTO t VALUES (4, 'q') ON CONFLICT DO UPDATE SET v = 'x'", "whole row"),
+    ] {
+        let said = refusal(&session, sql);
+        assert!(said.contains(part), "{sql}: {said}");
+    }
+    ok("CREATE TABLE loose (k INT)");
+    let said = refusal(&session, "INSERT INTO loose VALUES (1) ON CONFLICT DO NOTHING");
+    assert!(said.contains("PRIMARY KEY"), "{said}");
+}
+
+#[test]
+fn a_key_that_the_query_does_not_have_is_refused_at_planning() {
+    let session = session();
+    let ok = |sql: &str| run(&session, sql).unwrap();
+    ok(
+        "CREATE TABLE g (k INT, v INT) WITH ('connector' = 'datagen', 'fields.k.min' = '0', 'fields.k.max' = '3')",
+    );
+    let sink = |name: &str, key: &str| {
+        ok(&format!(
+            "CREATE TABLE {name} (k BIGINT, n BIGINT, PRIMARY KEY ({key}) NOT ENFORCED) WITH ('connector' = 'print')"
+        ));
+    };
+    sink("by_k", "k");
+    sink("by_both", "n, k");
+    sink("by_n", "n");
+    let query = "SELECT k, count(*) FROM g GROUP BY k";
+    // A wider key than the query's is one, too; a cast to a wider type keeps keys apart.
+    for name in ["by_k", "by_both"] {
+        ok(&format!("EXPLAIN INSERT INTO {name} {query}"));
+    }
+    for statement in ["EXPLAIN INSERT", "INSERT"] {
+        let said = refusal(&session, &format!("{statement} INTO by_n {query}"));
+        assert!(said.contains("another key"), "{said}");
+        assert!(said.contains("told apart by (k)") && said.contains("is (n)"), "{said}");
+        assert!(said.contains("ON CONFLICT DO UPDATE"), "{said}");
+    }
+    for action in ["NOTHING", "UPDATE", "ERROR", "DEDUPLICATE"] {
+        ok(&format!("EXPLAIN INSERT INTO by_n {query} ON CONFLICT DO {action}"));
+    }
+    ok("CREATE TABLE kept (k BIGINT, n BIGINT)");
+    let said = refusal(&session, &format!("INSERT INTO kept {query} LIMIT 1000000"));
+    assert!(said.contains("PRIMARY KEY"), "{said}");
+}
+
+#[test]
+fn explain_tells_what_state_ttl_bounds() {
+    let session = session();
+    let ok = |sql: &str| run(&session, sql).unwrap();
+    ok("CREATE TABLE g (k INT, v INT) WITH ('connector' = 'datagen')");
+    let groups = "EXPLAIN CHANGELOG_MODE SELECT k, count(*) FROM g GROUP BY k";
+    let join = "EXPLAIN CHANGELOG_MODE SELECT * FROM g JOIN g AS h ON g.k = h.v";
+    for sql in [groups, join] {
+        assert!(ok(sql).contains("stateUNBOUNDED"), "{}", ok(sql));
+    }
+    ok("SET state_ttl = '1 hour'");
+    for sql in [groups, join] {
+        assert!(ok(sql).contains("stateboundedbystate_ttl:3600s"), "{}", ok(sql));
+    }
+    let twice = "EXPLAIN CHANGELOG_MODE SELECT n, count(*) FROM (SELECT count(*) AS n FROM g GROUP BY k) GROUP BY n";
+    let shown = ok(twice);
+    assert!(shown.contains("stateboundedbystate_ttl"), "{shown}");
+    assert!(shown.contains("stateUNBOUNDEDbecauserowsarewithdrawn"), "{shown}");
+}

@@ -1,0 +1,143 @@
+//! State that is forgotten by the clock: groups and rows of joins that nothing touches for as long as the job says, with
+//! snapshots and restores between all batches.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int64Array};
+use arrow_schema::DataType;
+
+use super::OperatorSpec;
+use super::harness::{Driver, Interruptions, rows};
+use super::hash_aggregate::{AggregatePhase, AggregateSpec, Emission, HashAggregateSpec};
+use super::stream_join::{StreamJoinColumn, StreamJoinKind, StreamJoinSide, StreamJoinSpec};
+use crate::batch::Batch;
+use crate::element::{RowKind, StreamElement};
+use crate::env::Sim;
+use crate::expr::{Expr, FunctionRegistry};
+use crate::graph::JobGraph;
+use crate::job::{JobContext, JobOptions, Services};
+use crate::memory::MemoryManager;
+use crate::operators::PortId;
+
+/// An operator of a job that keeps state for a second, and its clock.
+struct Clocked {
+    driver: Driver,
+    clock: Arc<Sim>,
+}
+
+impl Clocked {
+    fn new(spec: &OperatorSpec, interruptions: Interruptions) -> Self {
+        let clock = Sim::new(1);
+        let services = Services {
+            env: clock.clone(),
+            memory: MemoryManager::unlimited(),
+            functions: FunctionRegistry::built_in(),
+            sources: Default::default(),
+            sinks: Default::default(),
+            windowings: Default::default(),
+        };
+        let options = JobOptions { state_ttl_us: 1_000_000, ..JobOptions::default() };
+        let job = JobContext::new(1, &JobGraph::default(), options, services);
+        Clocked { driver: Driver::new(spec, &job, interruptions).unwrap(), clock }
+    }
+
+    /// What a batch brings out, with the signs of changes, after some milliseconds.
+    fn feed(&mut self, after_ms: i64, port: u16, changes: &[(RowKind, i64, i64)]) -> Vec<String> {
+        self.clock.advance_us(after_ms * 1_000);
+        let column = |of: fn(&(RowKind, i64, i64)) -> i64| -> ArrayRef {
+            Arc::new(Int64Array::from_iter_values(changes.iter().map(of)))
+        };
+        let mut batch = Batch::new(vec![column(|row| row.1), column(|row| row.2)], changes.len());
+        if changes.iter().any(|row| row.0 == RowKind::Delete) {
+            batch = batch.with_kinds(changes.iter().map(|row| row.0).collect());
+        }
+        let out = self.driver.feed(PortId(port), StreamElement::Batch(batch)).unwrap();
+        let mut lines = Vec::new();
+        for element in out {
+            let StreamElement::Batch(batch) = element else { panic!("emitted {element:?}") };
+            let batch = batch.compact().unwrap();
+            for (row, line) in rows(std::slice::from_ref(&batch)).into_iter().enumerate() {
+                let kind = batch.kinds().map_or(RowKind::Insert, |kinds| kinds[row]);
+                lines.push(format!("{}{line}", if kind == RowKind::Delete { '-' } else { '+' }));
+            }
+        }
+        lines
+    }
+}
+
+use RowKind::{Delete, Insert};
+
+const BOTH: [Interruptions; 2] = [Interruptions::None, Interruptions::EveryBatch];
+
+#[test]
+fn groups_that_nothing_touches_begin_anew() {
+    let max = AggregateSpec {
+        function: "max".into(),
+        args: vec![Expr::Column(1)],
+        arg_types: vec![DataType::Int64],
+        distinct: false,
+        filter: None,
+        order_by: Vec::new(),
+        ignore_nulls: false,
+        result: DataType::Int64,
+    };
+    let spec = OperatorSpec::HashAggregate(HashAggregateSpec {
+        phase: AggregatePhase::Single,
+        input: vec![DataType::Int64; 2],
+        keys: vec![Expr::Column(0)],
+        key_types: vec![DataType::Int64],
+        grouping_sets: None,
+        aggregates: vec![max],
+        late_keys: Vec::new(),
+        emission: Emission::Changes,
+        withdrawn: false,
+    });
+    for interruptions in BOTH {
+        let mut groups = Clocked::new(&spec, interruptions);
+        assert_eq!(groups.feed(0, 0, &[(Insert, 1, 10), (Insert, 2, 20)]), ["+1|10", "+2|20"]);
+        assert_eq!(groups.feed(700, 0, &[(Insert, 2, 21)]), ["-2|20", "+2|21"]);
+        // A row that changes nothing in the result touches its group, too.
+        assert_eq!(groups.feed(700, 0, &[(Insert, 2, 5)]), [""; 0]);
+        assert_eq!(groups.feed(700, 0, &[(Insert, 2, 6), (Insert, 1, 3)]), ["+1|3"]);
+        assert_eq!(groups.feed(2_000, 0, &[(Insert, 2, 1), (Insert, 1, 4)]), ["+2|1", "+1|4"]);
+    }
+}
+
+#[test]
+fn rows_of_joins_are_forgotten_and_so_is_what_withdraws_them() {
+    let side = |withdrawn| StreamJoinSide {
+        types: vec![DataType::Int64; 2],
+        keys: vec![Expr::Column(0)],
+        withdrawn,
+        expiry: None,
+    };
+    for (interruptions, withdrawn) in BOTH.into_iter().flat_map(|i| [(i, false), (i, true)]) {
+        let spec = |kind| {
+            OperatorSpec::StreamJoin(StreamJoinSpec {
+                kind,
+                left: side(withdrawn),
+                right: side(withdrawn),
+                null_equal: false,
+                null_aware: false,
+                lookup: None,
+                filter: None,
+                output: vec![StreamJoinColumn::Left(1), StreamJoinColumn::Right(1)],
+            })
+        };
+        let mut join = Clocked::new(&spec(StreamJoinKind::Inner), interruptions);
+        assert_eq!(join.feed(0, 0, &[(Insert, 1, 10)]), [""; 0]);
+        assert_eq!(join.feed(700, 1, &[(Insert, 1, 5)]), ["+10|5"]);
+        assert_eq!(join.feed(700, 1, &[(Insert, 1, 6)]), [""; 0], "the left row has gone");
+        assert_eq!(join.feed(200, 0, &[(Insert, 1, 11)]), ["+11|5", "+11|6"]);
+        if withdrawn {
+            assert_eq!(join.feed(0, 0, &[(Delete, 1, 10)]), [""; 0]);
+            assert_eq!(join.feed(0, 0, &[(Delete, 1, 11)]), ["-11|5", "-11|6"]);
+        }
+        let mut join = Clocked::new(&spec(StreamJoinKind::Left), interruptions);
+        assert_eq!(join.feed(0, 0, &[(Insert, 1, 10)]), ["+10|∅"]);
+        assert_eq!(join.feed(0, 1, &[(Insert, 1, 5)]), ["+10|5", "-10|∅"]);
+        assert_eq!(join.feed(700, 0, &[(Insert, 1, 11)]), ["+11|5"]);
+        // The right row has gone, and so has the first left one; the other knows that it has had a match.
+        assert_eq!(join.feed(700, 1, &[(Insert, 1, 6)]), ["+11|6"]);
+    }
+}
