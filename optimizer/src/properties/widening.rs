@@ -29,21 +29,16 @@ pub fn with_widened(
     unique
 }
 
-/// Whether a cast gives different values for different ones.
+/// Whether a cast gives different values for different ones. A number that does not fit an integer type is an error.
 fn tells_apart(from: &DataType, to: &DataType) -> bool {
     use DataType::{
         Date32, Decimal128, Float32, Float64, Int8, Int16, Int32, Int64, LargeUtf8, Timestamp,
-        UInt8, UInt16, UInt32, UInt64, Utf8, Utf8View,
+        Utf8, Utf8View,
     };
     match (from, to) {
-        (from, to) if from == to => true,
-        (Int8, Int16 | Int32 | Int64 | Float32 | Float64)
-        | (Int16, Int32 | Int64 | Float32 | Float64)
-        | (Int32, Int64 | Float64)
-        | (UInt8, UInt16 | UInt32 | UInt64 | Int16 | Int32 | Int64)
-        | (UInt16, UInt32 | UInt64 | Int32 | Int64)
-        | (UInt32, UInt64 | Int64)
-        | (Float32, Float64)
+        (from, to) if from == to || (from.is_integer() && to.is_integer()) => true,
+        (Int8 | Int16, Float32 | Float64)
+        | (Int32 | Float32, Float64)
         | (Utf8 | LargeUtf8 | Utf8View, Utf8 | LargeUtf8 | Utf8View)
         | (Date32, Timestamp(..)) => true,
         (Int8 | Int16 | Int32 | Int64, Decimal128(precision, scale)) => {

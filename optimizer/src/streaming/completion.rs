@@ -88,6 +88,9 @@ pub(super) fn of_window(
     bounds: &Bounds,
     columns: &ColumnTable,
 ) -> Option<Completion> {
+    if functions.iter().any(|call| call.function.name() == NUMBER_AT_ONCE) {
+        return None;
+    }
     let by = |time: ColumnId, unit| {
         let (bound, watermark) = bounds.of_expr(&time.expr(), columns)?;
         Some(Completion { unit, time, bound, watermark })
@@ -154,6 +157,7 @@ pub(super) fn keep_bounds(
     }
 }
 
+const NUMBER_AT_ONCE: &str = "number_at_once";
 const SESSION_FIRST: &str = "session_first";
 const SESSION_LAST: &str = "session_last";
 

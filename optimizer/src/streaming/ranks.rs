@@ -60,7 +60,7 @@ fn row_number_call(columns: &mut ColumnTable) -> WindowCall {
 /// How many rows of a partition a condition on its row number lets through: `row_number <= 3` three.
 pub(super) fn rows_wanted(conjuncts: &[Expr], functions: &[WindowCall]) -> Option<usize> {
     let [call] = functions else { return None };
-    if call.function.name() != "row_number" {
+    if !["row_number", "number_at_once"].contains(&call.function.name()) {
         return None;
     }
     conjuncts.iter().filter_map(|conjunct| most(conjunct, call.output)).min()

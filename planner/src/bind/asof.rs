@@ -17,7 +17,6 @@ use datafusion_expr::{
     not,
 };
 use datafusion_functions_window::lead_lag::lead_udwf;
-use datafusion_functions_window::row_number::row_number_udwf;
 use datafusion_sql::sqlparser::ast::{
     BinaryOperator, Expr as SqlExpr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Join,
     JoinConstraint, JoinOperator, ObjectNamePart, Select, Spanned, TableAlias, TableFactor,
@@ -28,6 +27,7 @@ use super::outputs::hidden_name;
 use super::translate::carry;
 use crate::error::PlannerError;
 use crate::parse::{ASOF_USING, span_of};
+use crate::windows::PlanFunction;
 
 /// The alias of a nested join that is an ASOF join; no user can mean it.
 const ASOF: &str = "\u{1}asof";
@@ -305,7 +305,8 @@ fn with_next(
 ) -> Result<(LogicalPlan, Expr)> {
     let columns: Vec<Expr> = right.schema().columns().into_iter().map(Expr::Column).collect();
     let moment: Vec<Expr> = keys.iter().chain([time]).cloned().collect();
-    let function = WindowFunctionDefinition::WindowUDF(row_number_udwf());
+    // Rows that come late are nearer to others, too: they are not waited for, but change results.
+    let function = WindowFunctionDefinition::WindowUDF(PlanFunction::NumberAtOnce.function());
     let number = Expr::from(WindowFunction::new(function, Vec::new()))
         .partition_by(moment)
         .order_by(order_of_equals(right.schema()))

@@ -10,7 +10,7 @@ use super::arguments::Arguments;
 use super::functions::TimeFunction;
 use super::input::Input;
 use super::lengths::fixed_length;
-use super::session_edges::SessionEdge;
+use super::plan_functions::PlanFunction;
 
 /// Names of columns within the plan; no user can mean them.
 const FIRST: &str = "\u{1}first";
@@ -25,11 +25,11 @@ pub(super) fn plan(
     let keys = arguments.keys.iter().map(|key| key_of(key, input, context));
     let keys = keys.collect::<Result<Vec<_>>>()?;
     let order = || vec![input.time.clone().sort(true, false)];
-    let edge = |edge: SessionEdge| {
+    let edge = |edge: PlanFunction| {
         let call = edge.function().call(vec![input.time.clone(), lit(gap)]);
         call.partition_by(keys.clone()).order_by(order()).build()
     };
-    let calls = [edge(SessionEdge::First)?, edge(SessionEdge::Last)?];
+    let calls = [edge(PlanFunction::SessionFirst)?, edge(PlanFunction::SessionLast)?];
     let results = calls.iter().zip([FIRST, LAST]).map(|(call, name)| {
         Expr::Column(Column::new_unqualified(call.schema_name().to_string())).alias(name)
     });

@@ -192,7 +192,6 @@ fn what_would_be_dropped_is_refused() {
         "SELECT * FROM t CROSS APPLY u",
         "SELECT id INTO x FROM t",
         "INSERT INTO t SELECT * FROM u TABLESAMPLE BERNOULLI (1)",
-        "INSERT INTO t VALUES (1, 2, 3, 'a') ON CONFLICT DO NOTHING",
         "CREATE VIEW w AS SELECT * FROM t TABLESAMPLE BERNOULLI (1)",
         "CREATE TABLE x AS SELECT * FROM t TABLESAMPLE BERNOULLI (1)",
         "CREATE TABLE x (a INT) PARTITION BY (a)",

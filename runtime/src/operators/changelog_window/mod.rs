@@ -49,13 +49,14 @@ impl ChangelogWindowSpec {
 
     /// Whether the first rows of a partition are all that the functions need to know for them.
     fn looks_back(&self) -> bool {
-        let names = ["row_number", "rank", "dense_rank"];
+        let names = ["row_number", "number_at_once", "rank", "dense_rank"];
         self.window.functions.iter().all(|f| !f.aggregate && names.contains(&f.function.as_str()))
     }
 
     /// Whether only the rows that come out need be kept.
     fn forgets(&self) -> bool {
-        let numbers = |f: &WindowFunctionSpec| !f.aggregate && f.function == "row_number";
+        let names = ["row_number", "number_at_once"];
+        let numbers = |f: &WindowFunctionSpec| !f.aggregate && names.contains(&f.function.as_str());
         !self.withdrawn && self.keep.is_some() && self.window.functions.iter().all(numbers)
     }
 }

@@ -5,7 +5,7 @@
 //! results. A row is late when a session of it alone would have ended. Invariant: the rows of a partition are those in
 //! its spans, and every span's end is among the ends.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use arrow::array::{Array, BooleanArray, Int64Array};
 
@@ -33,7 +33,7 @@ pub(super) struct Sessions {
     time: CompiledExpr,
     window: OrderedWindow,
     rows: KeyedRows,
-    open: HashMap<RowId, Vec<Span>>,
+    open: BTreeMap<RowId, Vec<Span>>,
     /// Partitions by last times of their spans; some are of spans that have grown since.
     ends: BTreeMap<i64, Vec<RowId>>,
 }
@@ -48,7 +48,7 @@ impl Sessions {
             time: compile(&spec.completion.time, &schema, &job.functions)?,
             window: OrderedWindow::new(&spec.window, job)?,
             rows: KeyedRows::new(&spec.window, &reservation, job)?,
-            open: HashMap::new(),
+            open: BTreeMap::new(),
             ends: BTreeMap::new(),
         })
     }

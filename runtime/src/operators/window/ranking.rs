@@ -25,7 +25,7 @@ impl Ranking {
     /// The function of a registered name.
     pub fn of(name: &str) -> Option<Self> {
         Some(match name {
-            "row_number" => Ranking::RowNumber,
+            "row_number" | "number_at_once" => Ranking::RowNumber,
             "rank" => Ranking::Rank,
             "dense_rank" => Ranking::DenseRank,
             "percent_rank" => Ranking::PercentRank,
