@@ -44,6 +44,7 @@ fn tells_apart(from: &DataType, to: &DataType) -> bool {
         (Int8 | Int16 | Int32 | Int64, Decimal128(precision, scale)) => {
             i16::from(*precision) - i16::from(*scale) >= 19
         }
+        (Decimal128(_, 0), to) if to.is_integer() => true,
         (Decimal128(before, scale_before), Decimal128(after, scale)) => {
             let whole = |precision: &u8, scale: &i8| i16::from(*precision) - i16::from(*scale);
             scale >= scale_before && whole(after, scale) >= whole(before, scale_before)
@@ -73,6 +74,8 @@ mod tests {
         assert!(tells_apart(&DataType::Int32, &DataType::Int64));
         assert!(tells_apart(&DataType::Int64, &DataType::Int32));
         assert!(!tells_apart(&DataType::Int64, &DataType::Float64));
+        assert!(tells_apart(&DataType::Decimal128(20, 0), &DataType::Int64));
+        assert!(!tells_apart(&DataType::Decimal128(20, 1), &DataType::Int64));
         assert!(tells_apart(&DataType::Int64, &DataType::Decimal128(21, 2)));
         assert!(!tells_apart(&DataType::Int64, &DataType::Decimal128(20, 2)));
         assert!(!tells_apart(&DataType::Decimal128(10, 4), &DataType::Decimal128(20, 2)));
