@@ -149,18 +149,11 @@ pub trait Operator: Send {
     fn close(&mut self, cx: &mut OperatorContext<'_>) -> Result<()>;
 }
 
-/// Spells out the part of the contract that is empty for an operator which keeps nothing between batches:
-/// no timers, no supersteps of its own, nothing to revoke, an empty snapshot.
+/// Spells out the part of the contract that is empty for an operator without timers and supersteps of its own, which
+/// gathers nothing that a barrier must let go, has nothing to revoke and does not care what becomes of a checkpoint.
 #[macro_export]
-macro_rules! stateless_operator {
+macro_rules! untimed_operator {
     () => {
-        fn on_watermark(
-            &mut self,
-            _watermark: $crate::element::Watermark,
-            _cx: &mut $crate::operators::OperatorContext<'_>,
-        ) -> $crate::Result<()> {
-            Ok(())
-        }
         fn on_timer(
             &mut self,
             _domain: $crate::operators::TimeDomain,
@@ -190,6 +183,31 @@ macro_rules! stateless_operator {
         ) -> $crate::Result<usize> {
             Ok(0)
         }
+        fn checkpoint_complete(
+            &mut self,
+            _id: $crate::element::CheckpointId,
+        ) -> $crate::Result<()> {
+            Ok(())
+        }
+        fn checkpoint_aborted(&mut self, _id: $crate::element::CheckpointId) -> $crate::Result<()> {
+            Ok(())
+        }
+    };
+}
+pub use untimed_operator;
+
+/// Spells out the part of the contract that is empty for an operator which keeps nothing between batches: besides what
+/// [`untimed_operator!`] does, watermarks pass and the snapshot is empty.
+#[macro_export]
+macro_rules! stateless_operator {
+    () => {
+        fn on_watermark(
+            &mut self,
+            _watermark: $crate::element::Watermark,
+            _cx: &mut $crate::operators::OperatorContext<'_>,
+        ) -> $crate::Result<()> {
+            Ok(())
+        }
         fn snapshot(
             &mut self,
             _id: $crate::element::CheckpointId,
@@ -204,15 +222,7 @@ macro_rules! stateless_operator {
         ) -> $crate::Result<()> {
             Ok(())
         }
-        fn checkpoint_complete(
-            &mut self,
-            _id: $crate::element::CheckpointId,
-        ) -> $crate::Result<()> {
-            Ok(())
-        }
-        fn checkpoint_aborted(&mut self, _id: $crate::element::CheckpointId) -> $crate::Result<()> {
-            Ok(())
-        }
+        $crate::untimed_operator!();
     };
 }
 pub use stateless_operator;

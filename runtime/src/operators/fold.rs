@@ -147,26 +147,7 @@ impl Operator for Fold {
         Ok(())
     }
 
-    fn on_timer(
-        &mut self,
-        _domain: TimeDomain,
-        _time_us: i64,
-        _cx: &mut OperatorContext<'_>,
-    ) -> Result<()> {
-        Ok(())
-    }
-
-    fn on_barrier(&mut self, _id: CheckpointId, _cx: &mut OperatorContext<'_>) -> Result<()> {
-        Ok(())
-    }
-
-    fn on_superstep(&mut self, _superstep: Superstep, _cx: &mut OperatorContext<'_>) -> Result<()> {
-        Ok(())
-    }
-
-    fn revoke(&mut self, _bytes: usize, _cx: &mut OperatorContext<'_>) -> Result<usize> {
-        Ok(0)
-    }
+    untimed_operator!();
 
     fn snapshot(
         &mut self,
@@ -180,14 +161,6 @@ impl Operator for Fold {
 
     fn restore(&mut self, snapshot: StateSnapshot, _cx: &mut OperatorContext<'_>) -> Result<()> {
         self.rows.restore(&mut snapshot.bytes.as_slice())
-    }
-
-    fn checkpoint_complete(&mut self, _id: CheckpointId) -> Result<()> {
-        Ok(())
-    }
-
-    fn checkpoint_aborted(&mut self, _id: CheckpointId) -> Result<()> {
-        Ok(())
     }
 
     fn close(&mut self, _cx: &mut OperatorContext<'_>) -> Result<()> {

@@ -77,26 +77,7 @@ impl Operator for Limit {
         Ok(())
     }
 
-    fn on_timer(
-        &mut self,
-        _domain: TimeDomain,
-        _time_us: i64,
-        _cx: &mut OperatorContext<'_>,
-    ) -> Result<()> {
-        Ok(())
-    }
-
-    fn on_barrier(&mut self, _id: CheckpointId, _cx: &mut OperatorContext<'_>) -> Result<()> {
-        Ok(())
-    }
-
-    fn on_superstep(&mut self, _superstep: Superstep, _cx: &mut OperatorContext<'_>) -> Result<()> {
-        Ok(())
-    }
-
-    fn revoke(&mut self, _bytes: usize, _cx: &mut OperatorContext<'_>) -> Result<usize> {
-        Ok(0)
-    }
+    untimed_operator!();
 
     fn snapshot(
         &mut self,
@@ -117,14 +98,6 @@ impl Operator for Limit {
             .map(|c| u64::from_le_bytes(c.try_into().expect("a chunk has eight bytes")));
         self.skip = counts.next().ok_or_else(|| Error::Internal("an empty snapshot".into()))?;
         self.fetch = counts.next();
-        Ok(())
-    }
-
-    fn checkpoint_complete(&mut self, _id: CheckpointId) -> Result<()> {
-        Ok(())
-    }
-
-    fn checkpoint_aborted(&mut self, _id: CheckpointId) -> Result<()> {
         Ok(())
     }
 

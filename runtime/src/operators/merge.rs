@@ -265,26 +265,7 @@ impl Operator for Merge {
         Ok(())
     }
 
-    fn on_timer(
-        &mut self,
-        _domain: TimeDomain,
-        _time_us: i64,
-        _cx: &mut OperatorContext<'_>,
-    ) -> Result<()> {
-        Ok(())
-    }
-
-    fn on_barrier(&mut self, _id: CheckpointId, _cx: &mut OperatorContext<'_>) -> Result<()> {
-        Ok(())
-    }
-
-    fn on_superstep(&mut self, _superstep: Superstep, _cx: &mut OperatorContext<'_>) -> Result<()> {
-        Ok(())
-    }
-
-    fn revoke(&mut self, _bytes: usize, _cx: &mut OperatorContext<'_>) -> Result<usize> {
-        Ok(0)
-    }
+    untimed_operator!();
 
     /// What is left of each port's batch, and the chosen rows, as sections of their own.
     fn snapshot(
@@ -326,14 +307,6 @@ impl Operator for Merge {
             }
         }
         self.charge()
-    }
-
-    fn checkpoint_complete(&mut self, _id: CheckpointId) -> Result<()> {
-        Ok(())
-    }
-
-    fn checkpoint_aborted(&mut self, _id: CheckpointId) -> Result<()> {
-        Ok(())
     }
 
     fn close(&mut self, _cx: &mut OperatorContext<'_>) -> Result<()> {

@@ -16,6 +16,7 @@ mod ttl_tests;
 pub use context::{OperatorContext, OperatorMetrics};
 pub use contract::{
     Operator, Output, PortId, PortSet, StateSnapshot, TimeDomain, WaitReason, stateless_operator,
+    untimed_operator,
 };
 pub use spec::OperatorSpec;
 
@@ -57,7 +58,7 @@ pub mod window;
 pub mod prelude {
     pub use super::{
         Operator, OperatorContext, OperatorMetrics, Output, PortId, PortSet, StateSnapshot,
-        TimeDomain, WaitReason, stateless_operator,
+        TimeDomain, WaitReason, stateless_operator, untimed_operator,
     };
     pub use crate::batch::Batch;
     pub use crate::element::{CheckpointId, StreamElement, Superstep, Watermark};

@@ -129,26 +129,7 @@ impl Operator for ChangelogWindow {
         Ok(())
     }
 
-    fn on_timer(
-        &mut self,
-        _domain: TimeDomain,
-        _time_us: i64,
-        _cx: &mut OperatorContext<'_>,
-    ) -> Result<()> {
-        Ok(())
-    }
-
-    fn on_barrier(&mut self, _id: CheckpointId, _cx: &mut OperatorContext<'_>) -> Result<()> {
-        Ok(())
-    }
-
-    fn on_superstep(&mut self, _superstep: Superstep, _cx: &mut OperatorContext<'_>) -> Result<()> {
-        Ok(())
-    }
-
-    fn revoke(&mut self, _bytes: usize, _cx: &mut OperatorContext<'_>) -> Result<usize> {
-        Ok(0)
-    }
+    untimed_operator!();
 
     /// The rows that are kept; there is no output when input is needed.
     fn snapshot(
@@ -170,14 +151,6 @@ impl Operator for ChangelogWindow {
             State::First(rows) => rows.read_from(&mut bytes),
             State::All(partitions) => partitions.read_from(&mut bytes),
         }
-    }
-
-    fn checkpoint_complete(&mut self, _id: CheckpointId) -> Result<()> {
-        Ok(())
-    }
-
-    fn checkpoint_aborted(&mut self, _id: CheckpointId) -> Result<()> {
-        Ok(())
     }
 
     fn close(&mut self, _cx: &mut OperatorContext<'_>) -> Result<()> {

@@ -186,26 +186,7 @@ impl Operator for EventTimeWindow {
         Ok(())
     }
 
-    fn on_timer(
-        &mut self,
-        _domain: TimeDomain,
-        _time_us: i64,
-        _cx: &mut OperatorContext<'_>,
-    ) -> Result<()> {
-        Ok(())
-    }
-
-    fn on_barrier(&mut self, _id: CheckpointId, _cx: &mut OperatorContext<'_>) -> Result<()> {
-        Ok(())
-    }
-
-    fn on_superstep(&mut self, _superstep: Superstep, _cx: &mut OperatorContext<'_>) -> Result<()> {
-        Ok(())
-    }
-
-    fn revoke(&mut self, _bytes: usize, _cx: &mut OperatorContext<'_>) -> Result<usize> {
-        Ok(0)
-    }
+    untimed_operator!();
 
     /// The rows that wait and those that later ones still look at; there is no output when input is needed.
     fn snapshot(
@@ -228,14 +209,6 @@ impl Operator for EventTimeWindow {
             State::Settled(settled) => settled.read_from(&mut bytes),
             State::Sessions(sessions) => sessions.read_from(&mut bytes),
         }
-    }
-
-    fn checkpoint_complete(&mut self, _id: CheckpointId) -> Result<()> {
-        Ok(())
-    }
-
-    fn checkpoint_aborted(&mut self, _id: CheckpointId) -> Result<()> {
-        Ok(())
     }
 
     fn close(&mut self, _cx: &mut OperatorContext<'_>) -> Result<()> {

@@ -245,26 +245,7 @@ impl Operator for StreamJoin {
         Ok(())
     }
 
-    fn on_timer(
-        &mut self,
-        _domain: TimeDomain,
-        _time_us: i64,
-        _cx: &mut OperatorContext<'_>,
-    ) -> Result<()> {
-        Ok(())
-    }
-
-    fn on_barrier(&mut self, _id: CheckpointId, _cx: &mut OperatorContext<'_>) -> Result<()> {
-        Ok(())
-    }
-
-    fn on_superstep(&mut self, _superstep: Superstep, _cx: &mut OperatorContext<'_>) -> Result<()> {
-        Ok(())
-    }
-
-    fn revoke(&mut self, _bytes: usize, _cx: &mut OperatorContext<'_>) -> Result<usize> {
-        Ok(0)
-    }
+    untimed_operator!();
 
     /// The rows of both sides; there is no work in hand when input is needed. What a watermark made due is found again
     /// by its bound.
@@ -289,14 +270,6 @@ impl Operator for StreamJoin {
         }
         self.states.read_from(&self.shape, &mut bytes)?;
         self.due = [true; 2];
-        Ok(())
-    }
-
-    fn checkpoint_complete(&mut self, _id: CheckpointId) -> Result<()> {
-        Ok(())
-    }
-
-    fn checkpoint_aborted(&mut self, _id: CheckpointId) -> Result<()> {
         Ok(())
     }
 

@@ -227,26 +227,7 @@ impl Operator for Window {
         Ok(())
     }
 
-    fn on_timer(
-        &mut self,
-        _domain: TimeDomain,
-        _time_us: i64,
-        _cx: &mut OperatorContext<'_>,
-    ) -> Result<()> {
-        Ok(())
-    }
-
-    fn on_barrier(&mut self, _id: CheckpointId, _cx: &mut OperatorContext<'_>) -> Result<()> {
-        Ok(())
-    }
-
-    fn on_superstep(&mut self, _superstep: Superstep, _cx: &mut OperatorContext<'_>) -> Result<()> {
-        Ok(())
-    }
-
-    fn revoke(&mut self, _bytes: usize, _cx: &mut OperatorContext<'_>) -> Result<usize> {
-        Ok(0)
-    }
+    untimed_operator!();
 
     /// The rows of the incomplete partition; there is no output when input is needed.
     fn snapshot(
@@ -260,14 +241,6 @@ impl Operator for Window {
 
     fn restore(&mut self, snapshot: StateSnapshot, _cx: &mut OperatorContext<'_>) -> Result<()> {
         restore_batches(&snapshot)?.into_iter().try_for_each(|batch| self.add(batch))
-    }
-
-    fn checkpoint_complete(&mut self, _id: CheckpointId) -> Result<()> {
-        Ok(())
-    }
-
-    fn checkpoint_aborted(&mut self, _id: CheckpointId) -> Result<()> {
-        Ok(())
     }
 
     fn close(&mut self, _cx: &mut OperatorContext<'_>) -> Result<()> {
