@@ -3,8 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion_expr::{LogicalPlan, TableSource};
+use arrow::datatypes::DataType;
+use datafusion_expr::{Expr, LogicalPlan, TableSource};
 use thalweg_planner::Emit;
+
+use crate::physical::ColumnId;
 
 /// Tells whether a table source stands for a shared plan, and for which.
 pub type SharedIdOf = Arc<dyn Fn(&dyn TableSource) -> Option<u32> + Send + Sync>;
@@ -13,7 +16,7 @@ pub type SharedIdOf = Arc<dyn Fn(&dyn TableSource) -> Option<u32> + Send + Sync>
 pub type StreamOf = Arc<dyn Fn(&dyn TableSource) -> Option<StreamInput> + Send + Sync>;
 
 /// A table that rows go on coming from, or that tells when its rows happened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct StreamInput {
     /// Whether it has no end.
     pub unbounded: bool,
@@ -21,6 +24,21 @@ pub struct StreamInput {
     pub changes: bool,
     /// The column that the table's watermark is about, by its position.
     pub event_time: Option<usize>,
+    /// What columns are never below, where the table knows it without looking at its rows.
+    pub bounds: Vec<ColumnBound>,
+}
+
+/// What no later value of a column of a table or result is below.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ColumnBound {
+    /// The position of the column.
+    pub column: usize,
+    /// An expression over the watermark.
+    pub bound: Expr,
+    /// The column that stands for the watermark in it.
+    pub watermark: ColumnId,
+    /// The type that the watermark has there: a timestamp.
+    pub watermark_type: DataType,
 }
 
 /// A query to optimize.

@@ -23,8 +23,8 @@ mod streaming;
 pub use error::OptimizerError;
 pub use finish::optimize;
 pub use input::{
-    HintedStrategy, JoinHint, OptimizerInput, SharedInput, StreamInput, StreamOf, TimeoutHint,
-    TimeoutScope,
+    ColumnBound, HintedStrategy, JoinHint, OptimizerInput, SharedInput, StreamInput, StreamOf,
+    TimeoutHint, TimeoutScope,
 };
 pub use options::{ExchangePolicy, OptimizerOptions, ResultUse, StrategySwitches};
 pub use physical::{PhysicalNode, PhysicalPlan};

@@ -224,10 +224,13 @@ pub struct MetadataColumn {
 /// `WATERMARK FOR column AS expr`: later rows should have times after `expr`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Watermark {
-    /// The position of the column, which is a timestamp and may be computed.
+    /// The position of the column, which may be computed: a timestamp or, of a table in memory that is APPEND ONLY, a whole
+    /// number or a date.
     pub column: usize,
-    /// What a row declares, in the column's type: over the names of columns that are stored; never volatile.
+    /// What a row declares, in the column's type: over the names of columns that are stored; volatile only WITH TTL.
     pub expr: Expr,
+    /// Rows behind it leave the table.
+    pub ttl: bool,
 }
 
 /// `CREATE TABLE` without a connector: an in-memory table, with the rows of a query when there is one.

@@ -1,7 +1,7 @@
 //! Sinks: where results leave the runtime.
 
 use crate::batch::Batch;
-use crate::element::CheckpointId;
+use crate::element::{CheckpointId, Watermark};
 use crate::error::Result;
 use crate::operators::OperatorContext;
 
@@ -35,6 +35,8 @@ pub trait SinkWriter: Send {
     fn commit(&mut self, _id: CheckpointId, _cx: &mut OperatorContext<'_>) -> Result<()> {
         Ok(())
     }
+    /// Event time has come this far behind everything written so far. Most writers do not care.
+    fn reached(&mut self, _watermark: Watermark) {}
     /// Makes everything written visible; false means "not yet", with the waker registered.
     fn finish(&mut self, cx: &mut OperatorContext<'_>) -> Result<bool>;
 }

@@ -53,11 +53,11 @@ pub struct SourceSpec {
 /// How the watermark of a source follows from its rows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EventTimeSpec {
-    /// When a row happened: a timestamp over the projected columns.
-    pub time: Expr,
+    /// When a row happened: a timestamp over the projected columns; `None` if rows do not say it.
+    pub time: Option<Expr>,
     /// The watermark that a row declares: a timestamp over the projected columns. A later row of the split should have
-    /// a time after it. NULL declares none.
-    pub watermark: Expr,
+    /// a time after it. NULL declares none. `None` where the reader tells watermarks by [`SplitEvent::Reached`].
+    pub watermark: Option<Expr>,
     /// The types of the projected columns.
     pub types: Vec<DataType>,
     /// How many of the projected columns leave the scan; those behind them only serve the watermark.
@@ -109,6 +109,8 @@ pub enum SplitEvent {
     Ended(SplitId),
     /// All that it holds at the moment has been read, and nobody knows when more comes.
     CaughtUp(SplitId),
+    /// No row before this time, in microseconds, follows in it.
+    Reached(SplitId, i64),
 }
 
 /// What a step of a reader came to.

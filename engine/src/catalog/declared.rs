@@ -7,14 +7,15 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_common::{Constraint, Constraints};
 use datafusion_expr::Expr as LogicalExpr;
 use thalweg_optimizer::physical::{ColumnId, ColumnTable};
-use thalweg_optimizer::{MeasuredShare, TableStatistics};
+use thalweg_optimizer::{ColumnBound, MeasuredShare, TableStatistics};
 use thalweg_planner::{ComputedColumn as PlannedColumn, MetadataColumn, Watermark};
 use thalweg_runtime::expr::{Expr, FunctionRegistry};
+use thalweg_runtime::source::NullTime;
 
 use super::table::{ComputedColumn, EventTime, MetadataField, Table, TableSink, TimeOptions};
 use crate::connectors::{FILE_CONNECTOR, WATCH_CONNECTOR, metadata};
@@ -78,6 +79,17 @@ impl Declaration {
     }
 }
 
+/// What event time is for in the query of a view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimeUse {
+    /// Nothing: no row is late, and none is waited for.
+    Nothing,
+    /// State is forgotten that it closes; results are there at once. Rows without a time are like others.
+    State,
+    /// It says when results are final.
+    Results,
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct DeclaredTable {
@@ -86,6 +98,8 @@ pub struct DeclaredTable {
     computed: Vec<ComputedColumn>,
     metadata: Vec<MetadataField>,
     event_time: Option<EventTime>,
+    /// Whether queries may rely on it: its column is a timestamp that stays as it is.
+    tells_time: bool,
     constraints: Constraints,
     keys_enforced: bool,
 }
@@ -120,31 +134,51 @@ impl DeclaredTable {
             Ok(ComputedColumn { column, expr: over_positions(&expr, &schema)?, is_volatile })
         });
         let computed = computed.collect::<Result<Vec<_>>>()?;
-        let event_time = watermark.map(|Watermark { column, expr }| {
+        let event_time = watermark.map(|Watermark { column, expr, ttl: _ }| {
             let watermark = over_positions(&expr, &schema)?;
             Ok::<_, crate::Error>(EventTime { column, watermark, options: time_options })
         });
         let event_time = event_time.transpose()?;
+        let stays = |at: usize| !computed.iter().any(|c| c.column == at && c.is_volatile);
+        let tells_time = event_time.as_ref().is_some_and(|time| {
+            let column = schema.field(time.column).data_type();
+            matches!(column, DataType::Timestamp(..)) && stays(time.column)
+        });
         Ok(DeclaredTable {
             stored,
             schema,
             computed,
             metadata,
             event_time,
+            tells_time,
             constraints,
             keys_enforced,
         })
     }
 
-    /// The same declaration before another table of the same stored columns. Without event time no row of it is late, and
-    /// none is waited for.
-    pub fn over_stored(&self, stored: Arc<dyn Table>, in_event_time: bool) -> DeclaredTable {
+    /// What WATERMARK declares, if rows can tell it: of whichever type the column is.
+    pub(crate) fn declared_time(&self) -> Option<&EventTime> {
+        let stays = |at: usize| !self.computed.iter().any(|c| c.column == at && c.is_volatile);
+        self.event_time.as_ref().filter(|time| stays(time.column))
+    }
+
+    /// The same declaration before another table of the same stored columns.
+    pub fn over_stored(&self, stored: Arc<dyn Table>, used: TimeUse) -> DeclaredTable {
+        let event_time = self.event_time.clone().filter(|_| used != TimeUse::Nothing);
+        let event_time = event_time.map(|time| match used {
+            TimeUse::Nothing | TimeUse::Results => time,
+            TimeUse::State => {
+                let null_time = Some(NullTime::SkipWatermark);
+                EventTime { options: TimeOptions { null_time, ..time.options }, ..time }
+            }
+        });
         DeclaredTable {
             stored,
             schema: self.schema.clone(),
             computed: self.computed.clone(),
             metadata: self.metadata.clone(),
-            event_time: self.event_time.clone().filter(|_| in_event_time),
+            event_time,
+            tells_time: self.tells_time,
             constraints: self.constraints.clone(),
             keys_enforced: self.keys_enforced,
         }
@@ -222,7 +256,15 @@ impl Table for DeclaredTable {
     }
 
     fn event_time(&self) -> Option<&EventTime> {
-        self.event_time.as_ref()
+        self.event_time.as_ref().filter(|_| self.tells_time)
+    }
+
+    fn tells_watermarks(&self) -> bool {
+        self.event_time().is_some() && self.stored.tells_watermarks()
+    }
+
+    fn bounds(&self) -> &[ColumnBound] {
+        self.stored.bounds()
     }
 
     fn sink(&self) -> Option<TableSink> {
@@ -338,7 +380,6 @@ fn over_positions(expr: &LogicalExpr, schema: &Schema) -> Result<Expr> {
 #[cfg(test)]
 mod tests {
     use arrow::array::{ArrayRef, Int64Array, RecordBatch};
-    use arrow::datatypes::DataType;
     use datafusion_common::ScalarValue;
     use datafusion_expr::{col, lit};
     use thalweg_runtime::expr::BinaryOperator;

@@ -10,7 +10,7 @@ mod store;
 mod table;
 mod table_functions;
 
-pub use declared::{Declaration, DeclaredTable};
+pub use declared::{Declaration, DeclaredTable, TimeUse};
 pub use store::{
     CATALOG_NAME, DEFAULT_SCHEMA, Entry, EntryKey, INFORMATION_SCHEMA, OnConflict,
     TEMPORARY_SCHEMA, TableCatalog, ViewJob,

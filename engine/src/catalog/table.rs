@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion_common::{Constraint, Constraints};
 use datafusion_expr::{Expr as LogicalExpr, TableProviderFilterPushDown, TableSource};
-use thalweg_optimizer::{MeasuredShare, TableStatistics};
+use thalweg_optimizer::{ColumnBound, MeasuredShare, TableStatistics};
 use thalweg_runtime::expr::{Expr, FunctionRegistry};
 use thalweg_runtime::operators::sink::SinkSpec;
 use thalweg_runtime::source::{AlignmentSpec, NullTime};
@@ -66,6 +66,14 @@ pub trait Table: Any + Send + Sync + fmt::Debug {
     /// The column that tells when a row happened, if the table declares one.
     fn event_time(&self) -> Option<&EventTime> {
         None
+    }
+    /// Whether its reader tells how far event time has come, rather than the rows.
+    fn tells_watermarks(&self) -> bool {
+        false
+    }
+    /// What columns are never below, over the watermarks that its reader tells.
+    fn bounds(&self) -> &[ColumnBound] {
+        &[]
     }
     /// The sink that takes rows for the table, with its stored columns in their order; `None` if there is none.
     fn sink(&self) -> Option<TableSink> {

@@ -192,8 +192,8 @@ mod tests {
         let table = table(definition(&FIELDS, Some("csv"), &options)).unwrap();
         let mut spec = testing::spec(&table);
         spec.event_time = Some(EventTimeSpec {
-            time: Expr::Column(0),
-            watermark: Expr::Column(0),
+            time: Some(Expr::Column(0)),
+            watermark: Some(Expr::Column(0)),
             types: vec![DataType::Int64, DataType::Utf8View],
             delivered: 2,
             name: String::new(),

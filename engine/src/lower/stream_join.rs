@@ -23,6 +23,7 @@ impl Lowering<'_> {
             null_aware,
             mark,
             expiry,
+            patient,
             lookup,
         } = &node.op
         else {
@@ -52,6 +53,7 @@ impl Lowering<'_> {
             null_equal: *null_equal,
             null_aware: *null_aware,
             lookup: lookup.map(|side| side as u16),
+            patient: *patient,
             filter: self.join_filter(filter.as_ref(), &left_columns, &right_columns)?,
             output: output
                 .iter()

@@ -58,11 +58,14 @@ impl Wanted {
         let schema = TableSource::schema(table);
         let mut scan = Scan::new(&stored, &schema);
         let behind = Behind::new(&columns, above, &stored, &mut scan);
-        let event_time = event_time.map(|time| EventTimeSpec {
-            name: schema.field(time.column).name().clone(),
-            tells_time,
-            ..scan.event_time(time, &stored)
-        });
+        let event_time = match event_time {
+            Some(time) => Some(EventTimeSpec {
+                name: schema.field(time.column).name().clone(),
+                tells_time,
+                ..scan.event_time(time, &stored, table.table.tells_watermarks())
+            }),
+            None => (!table.table.bounds().is_empty()).then(|| scan.told_time()),
+        };
         let spec = SourceSpec {
             connector: table.table.connector().to_string(),
             options: table.table.options(),
@@ -118,12 +121,18 @@ impl Scan {
     }
 
     /// How event time follows from the rows; columns that only this needs come last and do not leave.
-    fn event_time(&mut self, event_time: &EventTime, stored: &StoredColumns<'_>) -> EventTimeSpec {
+    fn event_time(
+        &mut self,
+        event_time: &EventTime,
+        stored: &StoredColumns<'_>,
+        told: bool,
+    ) -> EventTimeSpec {
         let delivered = self.projection.len();
         let time = self.over_delivered(stored.over_stored(Expr::Column(event_time.column)));
-        let watermark = self.over_delivered(stored.over_stored(event_time.watermark.clone()));
+        let watermark = (!told).then(|| stored.over_stored(event_time.watermark.clone()));
+        let watermark = watermark.map(|watermark| self.over_delivered(watermark));
         EventTimeSpec {
-            time,
+            time: Some(time),
             watermark,
             types: self.types(),
             delivered,
@@ -132,6 +141,21 @@ impl Scan {
             tells_time: true,
             idle_timeout_ns: event_time.options.idle_timeout_ns,
             alignment: event_time.options.alignment.clone(),
+        }
+    }
+
+    /// The event time of a table whose reader tells it; rows say nothing of it.
+    fn told_time(&self) -> EventTimeSpec {
+        EventTimeSpec {
+            time: None,
+            watermark: None,
+            types: self.types(),
+            delivered: self.projection.len(),
+            name: String::new(),
+            null_time: NullTime::SkipWatermark,
+            tells_time: true,
+            idle_timeout_ns: 0,
+            alignment: None,
         }
     }
 }
@@ -249,7 +273,11 @@ mod tests {
                 computed(4, col("v") + lit(1_i64)),
             ],
             metadata: Vec::new(),
-            watermark: Some(Watermark { column: 0, expr: time(col("ms") - col("late")) }),
+            watermark: Some(Watermark {
+                column: 0,
+                expr: time(col("ms") - col("late")),
+                ttl: false,
+            }),
             time_options: crate::catalog::TimeOptions::default(),
             constraints: Constraints::default(),
             keys_enforced: true,
@@ -331,7 +359,9 @@ mod tests {
         let time = source.event_time.unwrap();
         assert_eq!(time.delivered, 2);
         assert_eq!(time.types, [DataType::Int64, DataType::Int64, DataType::Int64]);
-        assert_eq!((time.time.columns(), time.watermark.columns()), (vec![1], vec![1, 2]));
+        let columns = |expr: Option<Expr>| expr.map(|expr| expr.columns());
+        let read = (columns(time.time), columns(time.watermark));
+        assert_eq!(read, (Some(vec![1]), Some(vec![1, 2])));
         let [OperatorSpec::Filter(filter)] = behind.as_slice() else { panic!("{behind:?}") };
         assert_eq!((filter.predicate.columns(), filter.output.as_slice()), (vec![0, 1], &[0][..]));
     }

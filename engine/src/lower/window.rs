@@ -67,6 +67,7 @@ impl Lowering<'_> {
         let spec = EventTimeWindowSpec {
             window: self.window_spec(&fragment.columns, partition_by, order_by, functions)?,
             completion: self.completion(completion, &fragment.columns)?,
+            withdrawn: node.inputs[0].node.changes,
         };
         fragment.columns.extend(functions.iter().map(|f| f.output));
         fragment.push(node.id, OperatorSpec::EventTimeWindow(spec));

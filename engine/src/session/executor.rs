@@ -86,6 +86,11 @@ impl Executor {
         }
     }
 
+    /// All functions that expressions may call.
+    pub(super) fn functions(&self) -> FunctionRegistry {
+        FunctionRegistry::built_in().with_scalar(self.functions.lock().iter().cloned())
+    }
+
     /// Offers a kind of windows to jobs that start from now on. Gives its number.
     pub(crate) fn add_windowing(&self, windowing: Windowing) -> u64 {
         let mut windowings = self.windowings.lock();
@@ -212,8 +217,7 @@ impl Executor {
         Services {
             env: self.env.clone(),
             memory: self.memory.clone(),
-            functions: FunctionRegistry::built_in()
-                .with_scalar(self.functions.lock().iter().cloned()),
+            functions: self.functions(),
             sources: connectors::sources(),
             sinks,
             windowings: self.windowings.lock().clone(),

@@ -98,6 +98,15 @@ impl Frame {
         self.rows_written
     }
 
+    /// Adds a warning if rows came too late for the table that they were written into.
+    pub(crate) fn warned_of_late(mut self, rows: u64) -> Self {
+        self.warnings.extend(
+            counted(rows, "row", "that came too late")
+                .map(|what| format!("{what} left out: the watermark of the table had passed")),
+        );
+        self
+    }
+
     /// Adds a warning if the job that the statement ran left records or rows out.
     pub(crate) fn warned_of(mut self, job: &JobHandle) -> Self {
         self.warnings.extend(left_out(job));

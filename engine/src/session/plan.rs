@@ -68,7 +68,8 @@ pub(crate) fn physical_plan(
             let followed = wanted.follow && table.can_be_followed();
             let unbounded = table.is_unbounded() || followed;
             let changes = table.withdraws() || followed;
-            let stream = StreamInput { unbounded, changes, event_time };
+            let bounds = table.bounds().to_vec();
+            let stream = StreamInput { unbounded, changes, event_time, bounds };
             (unbounded || changes || event_time.is_some()).then_some(stream)
         }),
         hints: query.hints.iter().filter_map(join_hint).collect(),

@@ -11,14 +11,14 @@ use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion_expr::{Expr, LogicalPlan, TableSource, Volatility};
 use futures::future::{Either, select};
 use parking_lot::Mutex;
-use thalweg_planner::{CreateMaterializedView, DropKind, QueryPlan, TableName};
+use thalweg_planner::{CreateMaterializedView, DropKind, Emit, EmitWhen, QueryPlan, TableName};
 
 use super::cancellation::CancellationToken;
 use super::frame::Frame;
 use super::jobs::{JobKind, Links, Run, Started};
 use super::plan::{PlanUse, physical_plan, result_schema};
 use super::statement::{StatementContext, on_conflict, statement_text};
-use crate::catalog::{DeclaredTable, EngineTable, Entry, EntryKey, OnConflict, Table};
+use crate::catalog::{DeclaredTable, EngineTable, Entry, EntryKey, OnConflict, Table, TimeUse};
 use crate::connectors::MemoryTable;
 use crate::connectors::memory::{ChangelogTable, LiveTable, Subscription, ViewTable};
 use crate::error::{Error, Report, Result};
@@ -88,7 +88,7 @@ fn start(
     }
     let plan = physical_plan(&query, &settings, PlanUse::VIEW)?;
     let shown = name.to_string();
-    let view = ViewTable::new(result_schema(&query), executor.memory(), &shown)?;
+    let view = ViewTable::new(result_schema(&query), executor.memory(), &shown)?.planned(&plan);
     let token = CancellationToken::default();
     let handle = executor.submit(&plan, view.fold(), false, &settings, &token)?;
     let started = Started {
@@ -129,13 +129,17 @@ pub(super) struct Live {
     /// Whether rows may go that were read.
     pub(super) withdraws: bool,
     /// Whether the query says when its results are final; else they are what the tables hold at any time.
-    in_event_time: bool,
+    emits: bool,
+    /// Whether all that goes on are tables and views in memory, whose rows are not late.
+    in_memory: bool,
+    /// Whether any of them tells how far event time is.
+    in_time: bool,
 }
 
 impl Live {
     /// For a query, of which nothing is followed yet.
     pub(super) fn of(query: &QueryPlan) -> Self {
-        Live { in_event_time: query.emit.is_some(), ..Live::default() }
+        Live { emits: query.emit.is_some(), in_memory: !reads_endless(query), ..Live::default() }
     }
 
     /// The query over tables that go on with their changes.
@@ -144,6 +148,11 @@ impl Live {
         followed.plan = self.follow_plan(followed.plan)?;
         for shared in &mut followed.shared {
             shared.plan = self.follow_plan(shared.plan.clone())?;
+        }
+        if self.in_time && !self.emits {
+            // Results are there at once; what event time closes is forgotten.
+            let at_once = Emit { when: EmitWhen::Update, allow_lateness_us: 0, keep: None };
+            followed.emit = Some(at_once);
         }
         Ok(followed)
     }
@@ -174,10 +183,25 @@ impl Live {
             return None;
         };
         let live = match declared {
-            Some(declared) => Arc::new(declared.over_stored(live, self.in_event_time)),
+            Some(declared) => {
+                let used = self.time_use(stored.as_ref());
+                let followed = declared.over_stored(live, used);
+                self.in_time |= followed.event_time().is_some();
+                Arc::new(followed)
+            }
             None => live,
         };
         Some(Arc::new(engine.replaced(live)))
+    }
+
+    /// What the event time of a table is for. A table whose rows may change has late ones.
+    fn time_use(&self, stored: &dyn Table) -> TimeUse {
+        let memory = (stored as &dyn Any).downcast_ref::<MemoryTable>();
+        match (self.emits, memory) {
+            (true, _) => TimeUse::Results,
+            (false, Some(table)) if self.in_memory && table.is_append_only() => TimeUse::State,
+            (false, _) => TimeUse::Nothing,
+        }
     }
 
     fn follow_table(&mut self, table: &Arc<dyn Table>) -> Option<Arc<dyn Table>> {
@@ -188,15 +212,19 @@ impl Live {
         let (id, withdraws, subscribe): (u64, bool, &dyn Fn() -> Arc<Subscription>) =
             match (any.downcast_ref::<MemoryTable>(), any.downcast_ref::<ViewTable>()) {
                 (Some(table), _) => (table.id(), !table.is_append_only(), &|| table.subscribe()),
-                (None, Some(view)) => (view.id(), true, &|| view.subscribe()),
+                (None, Some(view)) => (view.id(), view.may_withdraw(), &|| view.subscribe()),
                 (None, None) => return None,
             };
+        let view = any.downcast_ref::<ViewTable>().filter(|_| self.emits || self.in_memory);
+        let bounds = view.map(|view| view.known_bounds().clone()).unwrap_or_default();
+        self.in_time |= !bounds.is_empty();
         self.withdraws |= withdraws;
         let subscriptions = &mut self.subscriptions;
         let live = self.tables.entry((id, None)).or_insert_with(|| {
             let subscription = subscribe();
             subscriptions.push(subscription.clone());
-            Arc::new(LiveTable::new(subscription, table.as_ref(), withdraws))
+            let live = LiveTable::new(subscription, table.as_ref(), withdraws);
+            Arc::new(live.with_bounds(bounds))
         });
         Some(live.clone())
     }
@@ -220,6 +248,25 @@ impl Live {
         });
         Some(live.clone())
     }
+}
+
+/// Whether a query reads a table without an end that is not in memory.
+fn reads_endless(query: &QueryPlan) -> bool {
+    let endless = |source: &dyn TableSource| {
+        EngineTable::of(source).is_some_and(|engine| engine.table.is_unbounded())
+    };
+    let plans = std::iter::once(&query.plan).chain(query.shared.iter().map(|shared| &shared.plan));
+    let mut found = false;
+    for plan in plans {
+        let walked = plan.apply_with_subqueries(|node| {
+            if let LogicalPlan::TableScan(scan) = node {
+                found |= endless(scan.source.as_ref());
+            }
+            Ok(TreeNodeRecursion::Continue)
+        });
+        found |= walked.is_err();
+    }
+    found
 }
 
 /// A row that goes must have the values with which it came.

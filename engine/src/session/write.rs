@@ -28,7 +28,7 @@ use crate::catalog::{
     unknown_option,
 };
 use crate::connectors::compact::compacted;
-use crate::connectors::memory::{OnKey, ViewTable};
+use crate::connectors::memory::{LateRows, OnKey, RowTimes, ViewTable};
 use crate::connectors::registry::{self, TableDefinition};
 use crate::connectors::{
     FILE_SINK, FileFormat, FileWriteOptions, MemoryTable, Replaced, RowCounter,
@@ -79,6 +79,13 @@ pub(super) async fn create_table(cx: &StatementContext<'_>, create: CreateTable)
     let count = count(&batches);
     let memory = cx.session.inner.executor.memory();
     let shown = name.to_string();
+    let ttl = watermark.as_ref().is_some_and(|watermark| watermark.ttl);
+    if ttl && !append_only {
+        let report = Report::new("WATERMARK … WITH TTL is for tables that are APPEND ONLY");
+        return Err(Error::catalog(
+            report.with_hint("write APPEND ONLY behind the columns".to_string()),
+        ));
+    }
     let declared = Declaration {
         schema,
         computed,
@@ -97,7 +104,19 @@ pub(super) async fn create_table(cx: &StatementContext<'_>, create: CreateTable)
         .with_keys(keys, memory, &shown)?
         .charged_to(memory, &shown)
         .append_only(append_only);
+    let stored = table.clone();
     let table = declared.over(Arc::new(table))?;
+    let declared = (table.as_ref() as &dyn Any).downcast_ref::<DeclaredTable>();
+    if let Some((declared, time)) = declared.and_then(|table| Some((table, table.declared_time()?)))
+    {
+        let functions = cx.session.inner.executor.functions();
+        let late = match (append_only, ttl) {
+            (false, _) => LateRows::Stay,
+            (true, false) => LateRows::AreLeftOut,
+            (true, true) => LateRows::AndOldOnesGo,
+        };
+        stored.in_time(RowTimes::new(declared, time, late, &functions)?)?;
+    }
     let defaults = Arc::new(defaults.into_iter().collect());
     let entry = Entry::Table { table, sql: Some(statement_text(cx)), defaults };
     catalog.create(&name, entry, temporary, conflict)?;
@@ -113,6 +132,10 @@ pub(super) fn create_external_table(
     let catalog = cx.session.catalog();
     if conflict == OnConflict::Keep && catalog.get(&create.name).is_some() {
         return Ok(Frame::empty());
+    }
+    if create.watermark.as_ref().is_some_and(|watermark| watermark.ttl) {
+        let report = Report::new("WATERMARK … WITH TTL is for tables in memory");
+        return Err(Error::catalog(report.with_hint("leave WITH TTL out".to_string())));
     }
     let TableOptions { dead_letters, time: time_options } =
         TableOptions::take(cx, &mut create.options, create.watermark.is_some())?;
@@ -203,7 +226,10 @@ pub(super) async fn insert(cx: &StatementContext<'_>, insert: Insert) -> Result<
             let budget = cx.session.inner.executor.memory();
             return Ok(Frame::written(memory.upsert(batches, &key, on_key, budget)?));
         }
-        (false, ..) => memory.append(batches)?,
+        (false, ..) => {
+            let late = memory.append(batches)? as u64;
+            return Ok(Frame::written(count - late).warned_of_late(late));
+        }
     }
     Ok(Frame::written(count))
 }

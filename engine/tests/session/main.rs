@@ -33,4 +33,6 @@ mod streaming;
 #[cfg(test)]
 mod views;
 #[cfg(test)]
+mod views_in_time;
+#[cfg(test)]
 mod virtual_time;

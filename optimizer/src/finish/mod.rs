@@ -23,7 +23,7 @@ use crate::physical::{
 use crate::relational;
 use crate::search;
 use crate::statistics::StatisticsProvider;
-use crate::streaming;
+use crate::streaming::{self, Prepared};
 
 /// Optimizes a query: from its logical plan to the plan that is estimated to take the least time.
 ///
@@ -37,7 +37,7 @@ pub fn optimize(
 ) -> Result<PhysicalPlan> {
     let input = input.borrow();
     let mut query = relational::bind(input)?;
-    let streaming = streaming::prepare(&mut query, input, options)?;
+    let Prepared { streaming, bounds } = streaming::prepare(&mut query, input, options)?;
     // A buffer timeout may be of one reader alone.
     if streaming && options.strategies.shared_scans && input.buffer_timeouts.is_empty() {
         streaming::share(&mut query);
@@ -88,6 +88,7 @@ pub fn optimize(
         .collect();
     let mut plan = PhysicalPlan {
         key: key_of(&root, &query.output),
+        bounds,
         shared,
         root,
         output: query.output,

@@ -31,6 +31,8 @@ pub(crate) struct BlockSearch<'a, 's> {
     pub interesting: &'a InterestingProperties,
     /// When rows of the only two operands can match nothing more.
     pub expiry: &'a [Expiry],
+    /// Whether rows without a match wait until they expire.
+    pub patient: bool,
     /// The operand that is looked up, if the only two are joined so.
     pub lookup: Option<RelSet>,
     pub memo: Memo,
@@ -93,6 +95,7 @@ impl<'a, 's> BlockSearch<'a, 's> {
             RelOp::Join(spec) if graph.relations.len() == 2 => spec.expiry.as_slice(),
             _ => &[],
         };
+        let patient = matches!(&rel.op, RelOp::Join(spec) if spec.patient);
         let looks_up = matches!(&rel.op, RelOp::Join(spec) if spec.lookup);
         let mut block = Self {
             search,
@@ -100,6 +103,7 @@ impl<'a, 's> BlockSearch<'a, 's> {
             output: &rel.output,
             interesting,
             expiry,
+            patient,
             lookup: looks_up.then(|| RelSet::single(1)),
             memo: Memo::default(),
         };

@@ -107,6 +107,7 @@ impl BlockSearch<'_, '_> {
                 null_aware: pair.null_aware,
                 mark: pair.mark,
                 expiry: self.expiry.to_vec(),
+                patient: self.patient,
                 lookup: self.lookup.map(|set| match step.right.set == set {
                     true => Side::Right,
                     false => Side::Left,

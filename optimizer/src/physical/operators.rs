@@ -163,6 +163,8 @@ pub enum PhysicalOp {
         mark: Option<ColumnId>,
         /// When rows can match nothing more; at most one a side.
         expiry: Vec<Expiry>,
+        /// Whether rows without a match leave once, when they expire, so that none is withdrawn.
+        patient: bool,
         /// The side that is looked up as it is when a row of the other one comes: its changes give nothing.
         lookup: Option<Side>,
     },

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::cost::Cost;
+use crate::input::ColumnBound;
 use crate::physical::columns::{ColumnId, ColumnTable};
 use crate::physical::operators::PhysicalOp;
 use crate::properties::{Ordering, ProvidedProperties};
@@ -28,6 +29,8 @@ pub struct PhysicalPlan {
     pub warnings: Vec<String>,
     /// Positions in `output` of columns that tell the rows of the result apart at any time; `None` if none are known.
     pub key: Option<Vec<usize>>,
+    /// What columns of the result are never below, of a query that runs as a stream; by positions in `output`.
+    pub bounds: Vec<ColumnBound>,
     /// Whether it runs as a stream: scans make watermarks, and groups leave when they are complete.
     pub streaming: bool,
     /// Microseconds after which state that no watermark bounds is forgotten; 0 keeps it for ever.

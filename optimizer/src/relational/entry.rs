@@ -254,6 +254,7 @@ impl Binder<'_> {
             null_aware: node.null_aware,
             mark,
             expiry: Vec::new(),
+            patient: false,
             lookup,
         };
         let inputs =

@@ -75,6 +75,7 @@ impl JoinSpec {
             null_aware: false,
             mark: None,
             expiry: Vec::new(),
+            patient: false,
             lookup: false,
         }
     }

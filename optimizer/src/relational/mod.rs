@@ -120,6 +120,8 @@ pub(crate) struct JoinSpec {
     pub mark: Option<ColumnId>,
     /// When rows of two streams can match nothing more.
     pub expiry: Vec<Expiry>,
+    /// Whether rows without a match leave once, when they expire, rather than at once.
+    pub patient: bool,
     /// Whether the right side is looked up as it is when a left row comes.
     pub lookup: bool,
 }

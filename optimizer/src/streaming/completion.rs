@@ -30,6 +30,16 @@ pub struct Completion {
     pub watermark: ColumnId,
 }
 
+impl Completion {
+    /// Whether rows may be withdrawn that are not complete.
+    pub(super) fn takes_changes(&self) -> bool {
+        match self.unit {
+            CompletionUnit::Partition | CompletionUnit::Row(_) => true,
+            CompletionUnit::Session { .. } => false,
+        }
+    }
+}
+
 /// What is complete together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CompletionUnit {

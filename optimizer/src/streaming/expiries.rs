@@ -3,7 +3,7 @@
 //! A conjunct `a <= b` (or `a = b`) with `a` over one side and `b` over the other: once no row still to come of the
 //! first side has an `a` below some bound, rows of the second whose `b` is below it are done with.
 
-use datafusion_common::ScalarValue;
+use datafusion_common::{JoinType, ScalarValue};
 use datafusion_expr::{BinaryExpr, Expr, Operator};
 
 use super::bounds::Bounds;
@@ -18,10 +18,9 @@ pub(super) fn of_join(
     bounds: &Bounds,
     columns: &ColumnTable,
 ) -> (Vec<Expiry>, Vec<(ColumnId, Expr)>) {
-    let (mut expiries, mut inherited) = (Vec::new(), Vec::new());
+    let mut expiries = Vec::new();
     let mut take = |earlier: &Expr, later: &Expr| {
         let Some((bound, watermark)) = bounds.of_expr(earlier, columns) else { return };
-        inherited.extend(kept_bound(later, &bound, watermark, bounds));
         let type_of = |id: ColumnId| &columns.get(id).data_type;
         let own =
             bounds.of_expr(later, columns).filter(|(_, of)| type_of(*of) == type_of(watermark));
@@ -47,7 +46,27 @@ pub(super) fn of_join(
             _ => {}
         }
     }
-    (first_of_each_side(expiries, sides), inherited)
+    let expiries = first_of_each_side(expiries, sides);
+    let kept = |expiry: &Expiry| {
+        let side = sides.iter().position(|side| within(&expiry.time, side))?;
+        let alone = expiries.len() == 2 || keeps_bound(spec.join_type, side);
+        kept_bound(&expiry.time, &expiry.bound, expiry.watermark, bounds).filter(|_| alone)
+    };
+    let inherited = expiries.iter().filter_map(kept).collect();
+    (expiries, inherited)
+}
+
+/// Whether the times of a side (0 is the left one) whose rows expire have a bound behind the join although rows of the
+/// other side never do: each row of the result has one of that side.
+fn keeps_bound(join_type: JoinType, side: usize) -> bool {
+    match join_type {
+        JoinType::Inner => true,
+        JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => side == 0,
+        JoinType::Right | JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => {
+            side == 1
+        }
+        JoinType::Full => false,
+    }
 }
 
 /// One expiry a side is enough: a row that one conjunct rules out matches nothing.

@@ -51,6 +51,14 @@ impl Emission {
         }
     }
 
+    /// The key that closes groups, where nothing leaves of a group behind its closing.
+    pub(crate) fn done_when_closed(&self) -> Option<&Closing> {
+        match self {
+            Emission::Fired(closing, emit) => (emit.allow_lateness_us == 0).then_some(closing),
+            other => other.closing(),
+        }
+    }
+
     /// The key that closes groups, where each leaves once.
     pub(crate) fn closing(&self) -> Option<&Closing> {
         match self {

@@ -19,6 +19,7 @@ mod slices;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use arrow::datatypes::DataType;
 use datafusion_common::JoinType;
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_expr::Expr;
@@ -26,24 +27,33 @@ use thalweg_planner::{Emit, EmitWhen, opened_lists};
 
 use self::bounds::Bounds;
 pub use self::completion::{Completion, CompletionUnit, Reach};
+use self::expiries::replaced;
 pub use self::flow::{Closing, Emission, Expiry, Slices};
 pub(crate) use self::flow::{Flow, join_withdraws};
 pub(crate) use self::shared_scans::share;
 use crate::error::{OptimizerError, Result};
-use crate::input::{OptimizerInput, StreamOf};
+use crate::input::{ColumnBound, OptimizerInput, StreamOf};
 use crate::options::{OptimizerOptions, ResultUse};
 use crate::physical::{Channel, ColumnId, ColumnTable, PhysicalOp, Side};
 use crate::properties::SortKey;
 use crate::relational::{AggregateSpec, Rel, RelOp, RelQuery};
 use crate::search::Search;
 
-/// Decides how a query runs as a stream, and refuses what cannot. Gives whether it runs as one: because it is wanted, or
-/// because a table has no end.
+/// What was decided about a query.
+#[derive(Default)]
+pub(crate) struct Prepared {
+    /// Whether it runs as a stream: because it is wanted, or because a table has no end.
+    pub streaming: bool,
+    /// What columns of the result are never below.
+    pub bounds: Vec<ColumnBound>,
+}
+
+/// Decides how a query runs as a stream, and refuses what cannot.
 pub(crate) fn prepare(
     query: &mut RelQuery,
     input: &OptimizerInput,
     options: &OptimizerOptions,
-) -> Result<bool> {
+) -> Result<Prepared> {
     let stream_of = &input.stream_of;
     let stream = |rel: &Rel| any_stream(rel, stream_of);
     let streaming = options.streaming
@@ -52,7 +62,7 @@ pub(crate) fn prepare(
     if !streaming {
         look_nothing_up(&mut query.root);
         query.shared.iter_mut().for_each(|shared| look_nothing_up(&mut shared.root));
-        return Ok(false);
+        return Ok(Prepared::default());
     }
     let mut walk = Walk {
         stream_of,
@@ -72,6 +82,7 @@ pub(crate) fn prepare(
     }
     walk.visit(&mut query.root, false)?;
     walk.complete_rows(&mut query.root);
+    let bounds = walk.bounds_of(&query.output);
     let open = query.root.flow.live && !walk.obeyed;
     if input.emit.is_some_and(|emit| open && emit.when != EmitWhen::Update) {
         return Err(refused(
@@ -90,7 +101,7 @@ pub(crate) fn prepare(
         }
         fold(&mut query.root);
     }
-    Ok(true)
+    Ok(Prepared { streaming: true, bounds })
 }
 
 /// What has an end is all there when it is joined.
@@ -124,8 +135,8 @@ pub(crate) fn withdraws(op: &PhysicalOp, inputs: &[Channel], search: &Search<'_>
             Side::Left => inputs[1].node.changes,
             Side::Right => inputs[0].node.changes,
         },
-        PhysicalOp::StreamJoin { join_type, expiry, .. } => {
-            passed || (join_withdraws(*join_type) && expiry.len() < 2)
+        PhysicalOp::StreamJoin { join_type, patient, .. } => {
+            passed || (join_withdraws(*join_type) && !patient)
         }
         PhysicalOp::HashAggregate { emission, .. } => emission.withdraws(),
         PhysicalOp::ChangelogWindow { .. } => true,
@@ -321,6 +332,31 @@ impl Walk<'_> {
         Ok(rel.flow)
     }
 
+    /// Takes what a table knows of its columns; a column of its own stands for the watermark of each type.
+    fn take_bounds(&mut self, known: &[ColumnBound], columns: &[(ColumnId, usize)]) {
+        let mut watermarks: Vec<(&DataType, ColumnId)> = Vec::new();
+        for ColumnBound { column, bound, watermark, watermark_type } in known {
+            let Some((id, _)) = columns.iter().find(|(_, at)| at == column) else { continue };
+            let told = watermarks.iter().find(|(of, _)| *of == watermark_type).map(|(_, id)| *id);
+            let told = told.unwrap_or_else(|| {
+                let id = self.columns.add("watermark", watermark_type.clone(), true);
+                watermarks.push((watermark_type, id));
+                id
+            });
+            self.bounds.set(*id, replaced(bound, *watermark, told));
+        }
+    }
+
+    /// What is known of the columns of the result.
+    fn bounds_of(&self, output: &[(ColumnId, String)]) -> Vec<ColumnBound> {
+        let bound = |(column, (id, _)): (usize, &(ColumnId, String))| {
+            let (bound, watermark) = self.bounds.of_expr(&id.expr(), self.columns)?;
+            let watermark_type = self.columns.get(watermark).data_type.clone();
+            Some(ColumnBound { column, bound, watermark, watermark_type })
+        };
+        output.iter().enumerate().filter_map(bound).collect()
+    }
+
     fn scan(&mut self, rel: &Rel) -> Flow {
         let RelOp::Scan { source, columns, fetch, .. } = &rel.op else { return Flow::default() };
         let wanted = Flow { live: self.options.streaming, ..Flow::default() };
@@ -329,6 +365,7 @@ impl Walk<'_> {
         if let Some((id, _)) = time {
             self.bounds.add_event_time(*id);
         }
+        self.take_bounds(&stream.bounds, columns);
         let endless = stream.unbounded && fetch.is_none();
         Flow {
             live: wanted.live || stream.unbounded || stream.changes,
@@ -364,12 +401,13 @@ impl Walk<'_> {
             false => Default::default(),
         };
         self.forget(&rel.inputs);
-        if expiries.len() == 2 {
-            inherited.into_iter().for_each(|(column, bound)| self.bounds.set(column, bound));
-        }
-        let patient = expiries.len() == 2 && !flow.changes;
+        inherited.into_iter().for_each(|(column, bound)| self.bounds.set(column, bound));
+        // EMIT ON UPDATE wants to see rows that a later match may replace.
+        let at_once = self.emit.is_some_and(|emit| emit.when == EmitWhen::Update);
+        spec.patient = expiries.len() == 2 && !flow.changes && !at_once;
+        let withdraws = join_withdraws(spec.join_type) && !spec.patient;
         spec.expiry = expiries;
-        Flow { changes: flow.changes || (join_withdraws(spec.join_type) && !patient), ..flow }
+        Flow { changes: flow.changes || withdraws, ..flow }
     }
 
     /// Window functions over a stream: over rows that event time completes where it does and nothing is wanted before.
@@ -379,20 +417,22 @@ impl Walk<'_> {
         else {
             return input;
         };
-        if !input.changes && self.emits_at_close() {
+        // What is taken back before it is complete never leaves; a query that does not ask for that wants the changes.
+        if (!input.changes || self.emit.is_some()) && self.emits_at_close() {
             *completion = completion::of_window(
                 (partition_by, order_by),
                 functions,
                 self.emit.is_some(),
                 &self.bounds,
                 self.columns,
-            );
+            )
+            .filter(|completion| !input.changes || completion.takes_changes());
         }
         if let Some(completion) = completion {
             self.obeyed = true;
             let columns = &rel.inputs[0].output;
             completion::keep_bounds(completion, columns, functions, &mut self.bounds);
-            return input;
+            return Flow { changes: false, ..input };
         }
         self.forget(&rel.inputs);
         Flow { changes: true, ..input }
@@ -406,13 +446,15 @@ impl Walk<'_> {
     /// EMIT ON WINDOW CLOSE over a query without groups: its rows wait until the watermark has passed them.
     fn complete_rows(&mut self, rel: &mut Rel) {
         let wanted = self.emit.as_ref().is_some_and(at_close) && !self.obeyed;
-        if !wanted || !rel.flow.live || rel.flow.changes {
+        if !wanted || !rel.flow.live {
             return;
         }
         let completion = completion::of_rows(&rel.output, &self.bounds, self.columns);
         let Some(completion) = completion else { return };
         self.obeyed = true;
-        let (flow, output) = (rel.flow, rel.output.clone());
+        completion::keep_bounds(&completion, &rel.output, &[], &mut self.bounds);
+        let flow = Flow { changes: false, ..rel.flow };
+        let output = rel.output.clone();
         let op = RelOp::Window {
             partition_by: Vec::new(),
             order_by: vec![SortKey::ascending(completion.time)],
@@ -497,7 +539,7 @@ impl Walk<'_> {
     /// A group leaves when its closing key is behind. Keys that follow from that one are not behind before; of others
     /// nothing is known.
     fn keep_implied(&mut self, spec: &AggregateSpec) {
-        let closing = spec.emission.closing().map(|closing| &closing.bound);
+        let closing = spec.emission.done_when_closed().map(|closing| &closing.bound);
         for (output, _) in &spec.group_by {
             let implied = self.bounds.of(*output).zip(closing);
             if !implied.is_some_and(|(bound, closing)| contains(bound, closing)) {

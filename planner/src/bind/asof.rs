@@ -111,9 +111,9 @@ fn no_table() -> TableFactor {
 /// The kind of a join that a marked one may have, and its constraint.
 pub(super) fn kind_of(join: &Join, what: &str) -> Result<(JoinType, JoinConstraint)> {
     match &join.join_operator {
-        JoinOperator::Join(constraint) | JoinOperator::Inner(constraint) => {
-            Ok((JoinType::Inner, constraint.clone()))
-        }
+        JoinOperator::Join(constraint)
+        | JoinOperator::Inner(constraint)
+        | JoinOperator::CrossJoin(constraint) => Ok((JoinType::Inner, constraint.clone())),
         JoinOperator::Left(constraint) | JoinOperator::LeftOuter(constraint) => {
             Ok((JoinType::Left, constraint.clone()))
         }

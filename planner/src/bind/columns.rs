@@ -72,8 +72,9 @@ pub(super) fn columns(
     let computed = computed.collect::<Result<Vec<_>>>()?;
     let schema = order.schema(&stored, &computed);
     let watermark = declared.watermark.as_ref().map(|watermark| {
-        let (column, expr) = source.watermark(watermark, &computed, &schema)?;
-        Ok(Watermark { column, expr })
+        let (column, expr) =
+            source.watermark(watermark, &computed, &schema, declared.append_only)?;
+        Ok(Watermark { column, expr, ttl: watermark.ttl })
     });
     Ok(Columns {
         watermark: watermark.transpose()?,

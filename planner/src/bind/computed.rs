@@ -56,12 +56,14 @@ impl<'b, 'a> Stored<'b, 'a> {
         Ok((expr, Arc::new(field)))
     }
 
-    /// The position of the column of a watermark, and its expression in the column's type.
+    /// The position of the column of a watermark, and its expression in the column's type. Rows of a table that is append
+    /// only are in the order of any `numbers`.
     pub(super) fn watermark(
         &self,
         watermark: &WatermarkAst,
         computed: &[(usize, (Expr, FieldRef))],
         schema: &SchemaRef,
+        numbers: bool,
     ) -> Result<(usize, Expr)> {
         let name = normalized(&watermark.column);
         let column = schema.index_of(&name).map_err(|_| {
@@ -72,7 +74,12 @@ impl<'b, 'a> Stored<'b, 'a> {
         })?;
         let data_type = schema.field(column).data_type();
         let what = format!("the watermark for {name}");
-        if !matches!(data_type, DataType::Timestamp(..)) {
+        let is_time = match data_type {
+            DataType::Timestamp(..) => true,
+            DataType::Date32 => numbers,
+            other => numbers && other.is_integer(),
+        };
+        if !is_time {
             let message = format!("{what} needs a timestamp, but {}", is_a(&name, data_type));
             let error = PlannerError::new(ErrorKind::Type, message)
                 .with_hint("a computed column can make a timestamp of it".to_string());
@@ -82,7 +89,7 @@ impl<'b, 'a> Stored<'b, 'a> {
         let span = place(&watermark.expr);
         let expr = self.bound(&watermark.expr, &all, &what)?;
         let (expr, field) = self.finished(all.clone(), expr, &what, span)?;
-        if expr.is_volatile() {
+        if expr.is_volatile() && !watermark.ttl {
             let error = PlannerError::invalid(format!("{what} is volatile"));
             let detail = "A watermark depends on the row alone.".to_string();
             return Err(error.with_detail(detail).with_span(span));
@@ -91,7 +98,8 @@ impl<'b, 'a> Stored<'b, 'a> {
             (DataType::Timestamp(_, given), DataType::Timestamp(_, wanted)) => {
                 given.is_some() == wanted.is_some()
             }
-            _ => false,
+            (given, wanted) if wanted.is_integer() => given.is_integer(),
+            (given, wanted) => given == wanted,
         };
         if !same {
             let given = sql_type_name(field.data_type());

@@ -28,6 +28,6 @@ pub(super) fn with_event_time_field(
     }
     let quoted = |name: &str| Ident::with_quote('"', name);
     let expr = Expr::Identifier(quoted(watermark.as_deref().unwrap_or(&time)));
-    declared.watermark = Some(WatermarkAst { column: quoted(&time), expr });
+    declared.watermark = Some(WatermarkAst { column: quoted(&time), expr, ttl: false });
     Ok(declared)
 }

@@ -89,6 +89,7 @@ impl VisitorMut for Mark {
     type Break = std::convert::Infallible;
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Self::Break> {
+        join_looked_up(&mut select.from);
         select.from.iter_mut().for_each(mark);
         ControlFlow::Continue(())
     }
@@ -103,13 +104,40 @@ impl VisitorMut for Mark {
     }
 }
 
+/// `FROM a, b FOR SYSTEM_TIME AS OF time` is a join without a condition.
+fn join_looked_up(from: &mut Vec<TableWithJoins>) {
+    let inner = |join: &Join| {
+        matches!(
+            join.join_operator,
+            JoinOperator::Join(_)
+                | JoinOperator::Inner(_)
+                | JoinOperator::CrossJoin(_)
+                | JoinOperator::Left(_)
+                | JoinOperator::LeftOuter(_)
+        )
+    };
+    let mut at = 1;
+    while at < from.len() {
+        if !is_versioned(&from[at].relation) || !from[at].joins.iter().all(inner) {
+            at += 1;
+            continue;
+        }
+        let TableWithJoins { relation, joins } = from.remove(at);
+        let join_operator = JoinOperator::CrossJoin(JoinConstraint::None);
+        let before = &mut from[at - 1].joins;
+        before.push(Join { relation, global: false, join_operator });
+        before.extend(joins);
+    }
+}
+
+fn is_versioned(relation: &TableFactor) -> bool {
+    matches!(relation, TableFactor::Table { version: Some(TableVersion::ForSystemTimeAsOf(_)), .. })
+}
+
 fn mark(from: &mut TableWithJoins) {
     let versioned = |join: &Join| {
-        let version = matches!(
-            &join.relation,
-            TableFactor::Table { version: Some(TableVersion::ForSystemTimeAsOf(_)), .. }
-        );
-        version && !join.global && constraint_of(&join.join_operator).is_some()
+        let operator = &join.join_operator;
+        is_versioned(&join.relation) && !join.global && constraint_of(operator).is_some()
     };
     let places: Vec<usize> =
         (0..from.joins.len()).filter(|at| versioned(&from.joins[*at])).collect();
@@ -138,6 +166,7 @@ fn constraint_of(operator: &JoinOperator) -> Option<&JoinConstraint> {
     match operator {
         JoinOperator::Join(c)
         | JoinOperator::Inner(c)
+        | JoinOperator::CrossJoin(c)
         | JoinOperator::Left(c)
         | JoinOperator::LeftOuter(c)
         | JoinOperator::Right(c)
@@ -151,6 +180,7 @@ fn constraint_of_mut(operator: &mut JoinOperator) -> Option<&mut JoinConstraint>
     match operator {
         JoinOperator::Join(c)
         | JoinOperator::Inner(c)
+        | JoinOperator::CrossJoin(c)
         | JoinOperator::Left(c)
         | JoinOperator::LeftOuter(c)
         | JoinOperator::Right(c)

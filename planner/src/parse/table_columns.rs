@@ -1,5 +1,5 @@
-//! What the parser does not read among the columns of CREATE TABLE: computed columns (`ts AS expression`), columns that
-//! the connector knows of a row (`k VARCHAR METADATA FROM 'key' VIRTUAL`), and `WATERMARK FOR ts [AS expression]`.
+//! What the parser does not read among the columns of CREATE TABLE: computed columns (`ts [type] AS expression`), columns that
+//! the connector knows of a row (`k VARCHAR METADATA FROM 'key' VIRTUAL`), and `WATERMARK FOR ts [AS expression] [WITH TTL]`.
 //!
 //! They are taken out of the tokens before the parser sees them, and read when the parser has read the rest of the
 //! statement. Invariant: what was taken out belongs to the table whose name stands before its parenthesis; what no
@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use datafusion_sql::sqlparser::ast::{Expr, Ident, ObjectName};
+use datafusion_sql::sqlparser::ast::{CastKind, Expr, Ident, ObjectName};
 use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Whitespace};
 
@@ -25,7 +25,7 @@ pub(crate) struct TableColumns {
     pub(crate) append_only: bool,
 }
 
-/// `name AS expr`.
+/// `name [type] AS expr`; the cast to the type is part of the expression.
 #[derive(Debug, Clone)]
 pub(crate) struct ComputedAst {
     pub(crate) name: Ident,
@@ -42,11 +42,13 @@ pub(crate) struct MetadataAst {
     pub(crate) is_virtual: bool,
 }
 
-/// `WATERMARK FOR column AS expr`; without AS the column itself is the expression.
+/// `WATERMARK FOR column AS expr [WITH TTL]`; without AS the column itself is the expression.
 #[derive(Debug, Clone)]
 pub(crate) struct WatermarkAst {
     pub(crate) column: Ident,
     pub(crate) expr: Expr,
+    /// Rows behind it leave the table.
+    pub(crate) ttl: bool,
 }
 
 /// The pieces of a text by where the name of their table begins. Each piece ends with the token that ended it.
@@ -64,6 +66,8 @@ struct Piece {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Computed,
+    /// With a type before AS.
+    TypedComputed,
     Metadata,
     Watermark,
 }
@@ -116,6 +120,14 @@ impl Script<'_> {
                 let expr = self.expression_after_as()?;
                 columns.computed.push(ComputedAst { name, expr, is_generated: false });
             }
+            Kind::TypedComputed => {
+                let name = self.column_name()?;
+                let data_type = self.parser.parse_data_type().map_err(|e| self.translate(e))?;
+                let expr = Box::new(self.expression_after_as()?);
+                let (kind, array, format) = (CastKind::Cast, false, None);
+                let expr = Expr::Cast { kind, expr, data_type, array, format };
+                columns.computed.push(ComputedAst { name, expr, is_generated: false });
+            }
             Kind::Metadata => {
                 let name = self.column_name()?;
                 self.parser.next_token();
@@ -132,9 +144,16 @@ impl Script<'_> {
                 let column = self.column_name()?;
                 let expr = match self.parser.peek_token().token {
                     Token::Comma | Token::RParen => Expr::Identifier(column.clone()),
-                    _ => self.expression_after_as()?,
+                    _ if self.is_next_ttl() => Expr::Identifier(column.clone()),
+                    _ => self.expression_as()?,
                 };
-                if columns.watermark.replace(WatermarkAst { column, expr }).is_some() {
+                let ttl = self.is_next_ttl();
+                if ttl {
+                    self.parser.next_token();
+                    self.parser.next_token();
+                }
+                self.end_of_column()?;
+                if columns.watermark.replace(WatermarkAst { column, expr, ttl }).is_some() {
                     let error = PlannerError::invalid("a table has one watermark at most");
                     return Err(error.with_span(span_of(first.span)));
                 }
@@ -147,8 +166,21 @@ impl Script<'_> {
         self.parser.parse_identifier().map_err(|e| self.translate(e))
     }
 
+    /// Whether WITH TTL comes next.
+    fn is_next_ttl(&self) -> bool {
+        is_keyword(&self.parser.peek_token().token, Keyword::WITH)
+            && is_word(&self.parser.peek_nth_token(1).token, "TTL")
+    }
+
     /// `AS expression [COMMENT 'text']` up to the end of the piece.
     fn expression_after_as(&mut self) -> Result<Expr> {
+        let expr = self.expression_as()?;
+        self.end_of_column()?;
+        Ok(expr)
+    }
+
+    /// `AS expression [COMMENT 'text']`.
+    fn expression_as(&mut self) -> Result<Expr> {
         let next = self.parser.peek_token();
         if !self.parser.parse_keyword(Keyword::AS) {
             return Err(self.expected("AS", &next));
@@ -157,9 +189,13 @@ impl Script<'_> {
         if self.parser.parse_keyword(Keyword::COMMENT) {
             self.string("the quoted text of a comment")?;
         }
+        Ok(expr)
+    }
+
+    fn end_of_column(&mut self) -> Result<()> {
         let end = self.parser.next_token();
         match end.token {
-            Token::Comma | Token::RParen => Ok(expr),
+            Token::Comma | Token::RParen => Ok(()),
             _ => Err(self.expected(", or ) after a column", &end)),
         }
     }
@@ -245,6 +281,9 @@ fn piece_of(tokens: &mut [TokenWithSpan], words: &[usize]) -> Option<Piece> {
         (Kind::Watermark, words.to_vec())
     } else if matches!(token(0)?, Token::Word(_)) && is_keyword(second, Keyword::AS) {
         (Kind::Computed, words.to_vec())
+    } else if is_typed_computed(tokens, words) {
+        type_names::rename(tokens, words);
+        (Kind::TypedComputed, words.to_vec())
     } else {
         let (from, to) = metadata(tokens, words)?;
         let mut taken = vec![words[0]];
@@ -255,13 +294,39 @@ fn piece_of(tokens: &mut [TokenWithSpan], words: &[usize]) -> Option<Piece> {
     // The name of a metadata column stays, and so does what follows; so does the parenthesis that ends all columns.
     let gone = match kind {
         Kind::Metadata => &taken[1..taken.len() - 1],
-        Kind::Computed | Kind::Watermark => match tokens[*taken.last()?].token {
-            Token::Comma => &taken[..],
-            _ => &taken[..taken.len() - 1],
-        },
+        Kind::Computed | Kind::TypedComputed | Kind::Watermark => {
+            match tokens[*taken.last()?].token {
+                Token::Comma => &taken[..],
+                _ => &taken[..taken.len() - 1],
+            }
+        }
     };
     gone.iter().for_each(|&at| tokens[at].token = Token::Whitespace(Whitespace::Space));
     Some(Piece { kind, tokens: piece })
+}
+
+/// Whether a column is `name type AS expression`.
+fn is_typed_computed(tokens: &[TokenWithSpan], words: &[usize]) -> bool {
+    let mut depth = 0_usize;
+    for (at, &word) in words.iter().enumerate() {
+        match &tokens[word].token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth = depth.saturating_sub(1),
+            token if depth == 0 && at >= 2 && is_keyword(token, Keyword::AS) => return true,
+            Token::Word(word) if at == 0 => {
+                if word.quote_style.is_none() && word.keyword == Keyword::CONSTRAINT {
+                    return false;
+                }
+            }
+            token => {
+                let other = [Keyword::GENERATED, Keyword::DEFAULT, Keyword::CHECK];
+                if at >= 2 && other.into_iter().any(|keyword| is_keyword(token, keyword)) {
+                    return false;
+                }
+            }
+        }
+    }
+    false
 }
 
 /// Lets a column be called `key` or `index`: the parser would read an index, which no table has, unless the word is

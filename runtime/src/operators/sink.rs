@@ -1,7 +1,7 @@
 //! Sink: hands batches to a writer of the environment, and is finished when the writer is.
 //!
 //! The last operator of a chain. A writer may refuse a batch for now; the sink then waits. At a barrier the writer
-//! commits, and the job hears of it; at a watermark nothing happens.
+//! commits, and the job hears of it; it is told how far event time has come.
 
 use serde::{Deserialize, Serialize};
 
@@ -80,7 +80,8 @@ impl Operator for Sink {
         Ok(Output::Finished)
     }
 
-    fn on_watermark(&mut self, _watermark: Watermark, _cx: &mut OperatorContext<'_>) -> Result<()> {
+    fn on_watermark(&mut self, watermark: Watermark, _cx: &mut OperatorContext<'_>) -> Result<()> {
+        self.writer.as_mut().ok_or_else(closed)?.reached(watermark);
         Ok(())
     }
 

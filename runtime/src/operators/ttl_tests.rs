@@ -120,6 +120,7 @@ fn rows_of_joins_are_forgotten_and_so_is_what_withdraws_them() {
                 null_equal: false,
                 null_aware: false,
                 lookup: None,
+                patient: true,
                 filter: None,
                 output: vec![StreamJoinColumn::Left(1), StreamJoinColumn::Right(1)],
             })

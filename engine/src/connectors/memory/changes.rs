@@ -24,12 +24,14 @@ pub(super) struct Change {
     pub(super) deleted: Vec<RecordBatch>,
     /// Rows that were not there before.
     pub(super) inserted: Vec<RecordBatch>,
+    /// How far event time has come behind it, in microseconds, where it goes on; no later row is before that.
+    pub(super) watermark_us: Option<i64>,
 }
 
 impl Change {
     fn is_empty(&self) -> bool {
         let none = |batches: &[RecordBatch]| batches.iter().all(|batch| batch.num_rows() == 0);
-        none(&self.deleted) && none(&self.inserted)
+        none(&self.deleted) && none(&self.inserted) && self.watermark_us.is_none()
     }
 }
 
@@ -58,19 +60,21 @@ impl ChangeLog {
         living.for_each(|subscription| subscription.push(&change));
     }
 
-    /// Everything from now on; `rows` are those that the table has now.
+    /// Everything from now on; `rows` are those that the table has now, and how far event time has come.
     pub(super) fn subscribe(
         &mut self,
         table: u64,
         schema: &SchemaRef,
-        rows: Arc<Vec<RecordBatch>>,
+        rows: (Arc<Vec<RecordBatch>>, Option<i64>),
     ) -> Arc<Subscription> {
+        let (rows, watermark_us) = rows;
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         let subscription = Arc::new(Subscription {
             id,
             table,
             schema: schema.clone(),
             start: self.version,
+            watermark_us,
             limit: AtomicU64::new(self.version),
             kept: Mutex::new(Kept {
                 rows: Some(rows),
@@ -92,6 +96,8 @@ pub(crate) struct Subscription {
     schema: SchemaRef,
     /// The version of the rows it began with.
     start: u64,
+    /// How far event time had come then.
+    watermark_us: Option<i64>,
     /// The version up to which readers may go.
     limit: AtomicU64,
     kept: Mutex<Kept>,
@@ -138,6 +144,11 @@ impl Subscription {
     /// The version that it began with.
     pub(super) fn start(&self) -> u64 {
         self.start
+    }
+
+    /// How far event time had come when it began, in microseconds.
+    pub(super) fn watermark_us(&self) -> Option<i64> {
+        self.watermark_us
     }
 
     /// The version that the table has now.
@@ -199,16 +210,16 @@ mod tests {
     }
 
     fn inserted(count: usize) -> Change {
-        Change { deleted: Vec::new(), inserted: vec![rows(count)] }
+        Change { inserted: vec![rows(count)], ..Change::default() }
     }
 
     #[test]
     fn readers_see_changes_up_to_the_limit() {
         let mut log = ChangeLog::default();
         log.record(inserted(1));
-        let first = log.subscribe(7, &rows(0).schema(), Arc::new(vec![rows(1)]));
+        let first = log.subscribe(7, &rows(0).schema(), (Arc::new(vec![rows(1)]), None));
         log.record(inserted(2));
-        let second = log.subscribe(7, &rows(0).schema(), Arc::new(vec![rows(3)]));
+        let second = log.subscribe(7, &rows(0).schema(), (Arc::new(vec![rows(3)]), None));
         log.record(inserted(3));
         log.record(inserted(0));
         assert_eq!(first.latest(), second.latest(), "both count the table's changes");
@@ -226,7 +237,7 @@ mod tests {
     #[test]
     fn nothing_is_kept_for_nobody() {
         let mut log = ChangeLog::default();
-        let subscription = log.subscribe(7, &rows(0).schema(), Arc::default());
+        let subscription = log.subscribe(7, &rows(0).schema(), Default::default());
         let id = subscription.id();
         assert!(log.is_followed());
         drop(subscription);

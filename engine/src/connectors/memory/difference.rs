@@ -21,7 +21,8 @@ pub(super) fn difference(
     new: &[RecordBatch],
 ) -> Result<Change> {
     let types: Vec<_> = schema.fields().iter().map(|field| field.data_type().clone()).collect();
-    let everything = || Change { deleted: old.to_vec(), inserted: new.to_vec() };
+    let everything =
+        || Change { deleted: old.to_vec(), inserted: new.to_vec(), ..Change::default() };
     let Ok(state) = KeyedState::new(&types, &[], uncharged()) else { return Ok(everything()) };
     let mut counts = Counts { state, counts: Vec::new() };
     let old_ids = old.iter().map(|batch| counts.add(batch, 1)).collect::<Result<Vec<_>>>()?;
@@ -47,7 +48,7 @@ pub(super) fn difference(
         *left += i64::from(came);
         came
     })?;
-    Ok(Change { deleted, inserted })
+    Ok(Change { deleted, inserted, ..Change::default() })
 }
 
 /// The rows after a change. With a key in these columns, rows that come or go take the place of those of their key, and of
@@ -60,7 +61,7 @@ pub(super) fn folded(
     key: &[usize],
 ) -> Result<Vec<RecordBatch>> {
     // What went and came again is no change.
-    let Change { deleted, inserted } = difference(schema, deleted, inserted)?;
+    let Change { deleted, inserted, .. } = difference(schema, deleted, inserted)?;
     let all: Vec<usize> = (0..schema.fields().len()).collect();
     let by_row = key.is_empty();
     let key = if by_row { &all } else { key };

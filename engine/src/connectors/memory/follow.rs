@@ -58,12 +58,14 @@ impl Source for FollowSource {
         if let Some(telling) = &telling {
             rows = Arc::new(telling.present(&rows, self.job.env.now_us())?);
         }
-        let inserts = rows.iter().map(|batch| (batch.clone(), RowKind::Insert));
+        let inserts = rows.iter().map(|batch| Piece::Rows(batch.clone(), RowKind::Insert));
+        let reached = self.subscription.watermark_us().map(Piece::Reached);
         Ok(Box::new(FollowReader {
+            in_time: self.spec.event_time.is_some(),
             filter: ScanFilter::new(&self.spec, &self.layout, &self.job.functions)?,
             layout: self.layout.clone(),
             batch_rows: self.spec.batch_rows.max(1),
-            pieces: inserts.collect(),
+            pieces: inserts.chain(reached).collect(),
             version: self.subscription.start(),
             subscription: self.subscription.clone(),
             begun: self.begun.clone(),
@@ -89,13 +91,24 @@ enum Said {
     CaughtUp,
 }
 
+/// What is to be delivered next.
+enum Piece {
+    /// Rows of one kind.
+    Rows(RecordBatch, RowKind),
+    /// How far event time has come.
+    Reached(i64),
+}
+
 struct FollowReader {
+    /// Whether the job wants to know of event time. Nobody knows when the next row comes, so that the split always holds it
+    /// back then.
+    in_time: bool,
     subscription: Arc<Subscription>,
     layout: ReadLayout,
     filter: ScanFilter,
     batch_rows: usize,
     /// What has been taken from the subscription and not delivered.
-    pieces: VecDeque<(RecordBatch, RowKind)>,
+    pieces: VecDeque<Piece>,
     /// The version behind which the next change comes.
     version: u64,
     begun: Arc<AtomicBool>,
@@ -111,15 +124,16 @@ impl FollowReader {
         self.version += 1;
         if let Some(telling) = &self.telling {
             let told = telling.tell(&change, now_us)?;
-            self.pieces.extend(told.into_iter().map(|batch| (batch, RowKind::Insert)));
+            self.pieces.extend(told.into_iter().map(|batch| Piece::Rows(batch, RowKind::Insert)));
             return Ok(true);
         }
-        let Change { deleted, inserted } = change.as_ref();
+        let Change { deleted, inserted, watermark_us } = change.as_ref();
         let of = |batches: &[RecordBatch], kind| {
-            batches.iter().cloned().map(move |batch| (batch, kind)).collect::<Vec<_>>()
+            batches.iter().cloned().map(move |batch| Piece::Rows(batch, kind)).collect::<Vec<_>>()
         };
         self.pieces.extend(of(deleted, RowKind::Delete));
         self.pieces.extend(of(inserted, RowKind::Insert));
+        self.pieces.extend(watermark_us.map(Piece::Reached));
         Ok(true)
     }
 
@@ -127,7 +141,8 @@ impl FollowReader {
     fn deliver(&mut self, piece: RecordBatch, kind: RowKind, now_us: i64) -> Result<SourceOutput> {
         let rows = piece.num_rows().min(self.batch_rows);
         if rows < piece.num_rows() {
-            self.pieces.push_front((piece.slice(rows, piece.num_rows() - rows), kind));
+            let rest = piece.slice(rows, piece.num_rows() - rows);
+            self.pieces.push_front(Piece::Rows(rest, kind));
         }
         let columns: Vec<ArrayRef> =
             self.layout.columns.iter().map(|&at| piece.column(at).slice(0, rows)).collect();
@@ -162,7 +177,7 @@ impl SourceReader for FollowReader {
         self.begun.store(true, Ordering::Release);
         self.filter.refresh(cx);
         if self.pieces.is_empty() && !self.take_change(cx.job.env.now_us())? {
-            if self.said == Said::Reading {
+            if self.said == Said::Reading && !self.in_time {
                 self.said = Said::CaughtUp;
                 return Ok(SourceOutput::Split(SplitEvent::CaughtUp(SPLIT)));
             }
@@ -173,7 +188,11 @@ impl SourceReader for FollowReader {
             return Ok(SourceOutput::Split(SplitEvent::Reading(SPLIT)));
         }
         match self.pieces.pop_front() {
-            Some((piece, kind)) => self.deliver(piece, kind, cx.job.env.now_us()),
+            Some(Piece::Rows(piece, kind)) => self.deliver(piece, kind, cx.job.env.now_us()),
+            Some(Piece::Reached(at_us)) if self.in_time => {
+                Ok(SourceOutput::Split(SplitEvent::Reached(SPLIT, at_us)))
+            }
+            Some(Piece::Reached(_)) => Ok(SourceOutput::Continue),
             None => Ok(SourceOutput::Continue),
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use datafusion_common::Constraints;
-use thalweg_optimizer::TableStatistics;
+use thalweg_optimizer::{ColumnBound, TableStatistics};
 
 use super::changes::Subscription;
 use super::told::{ChangelogTable, Telling};
@@ -19,6 +19,8 @@ pub(crate) struct LiveTable {
     statistics: TableStatistics,
     constraints: Option<Constraints>,
     withdraws: bool,
+    /// What columns are never below, if the subscription tells how far event time is.
+    bounds: Arc<[ColumnBound]>,
     /// How changes are told, if they are rows of their own.
     telling: Option<Telling>,
 }
@@ -31,8 +33,14 @@ impl LiveTable {
             statistics: table.statistics(),
             constraints: table.constraints().cloned(),
             withdraws,
+            bounds: Arc::default(),
             telling: None,
         }
+    }
+
+    /// The table with what is known of its columns in event time.
+    pub(crate) fn with_bounds(self, bounds: Arc<[ColumnBound]>) -> Self {
+        LiveTable { bounds, ..self }
     }
 
     /// The changelog of the table behind a subscription.
@@ -72,6 +80,14 @@ impl Table for LiveTable {
 
     fn withdraws(&self) -> bool {
         self.withdraws
+    }
+
+    fn tells_watermarks(&self) -> bool {
+        self.telling.is_none()
+    }
+
+    fn bounds(&self) -> &[ColumnBound] {
+        &self.bounds
     }
 
     fn constraints(&self) -> Option<&Constraints> {

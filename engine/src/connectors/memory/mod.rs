@@ -13,6 +13,7 @@ mod scan;
 mod sink;
 mod statistics;
 mod table;
+mod times;
 mod told;
 mod upsert;
 mod view;
@@ -32,6 +33,7 @@ pub use fold_sink::{FOLD_SINK, FoldSink};
 pub(crate) use live::LiveTable;
 pub use sink::MemorySink;
 pub use table::MemoryTable;
+pub(crate) use times::{LateRows, RowTimes};
 pub(crate) use told::ChangelogTable;
 pub(crate) use upsert::OnKey;
 pub(crate) use view::ViewTable;
@@ -48,7 +50,7 @@ pub(crate) fn append_to(
     rows: impl FnOnce(&SchemaRef) -> Result<RecordBatch>,
 ) -> Result<()> {
     match Living::by_options(&serde_json::json!({ "table": table }))? {
-        Living::Table(table) => table.append(vec![rows(table.schema())?]),
+        Living::Table(table) => table.append(vec![rows(table.schema())?]).map(|_| ()),
         Living::View(_) => Err(Error::Internal("rows are to be appended to a view".into())),
     }
 }

@@ -7,7 +7,7 @@ use arrow::array::RecordBatch;
 use thalweg_runtime::batch::Batch;
 use thalweg_runtime::element::{CheckpointId, RowKind};
 use thalweg_runtime::memory::MemoryManager;
-use thalweg_runtime::operators::OperatorContext;
+use thalweg_runtime::operators::{OperatorContext, OperatorMetrics};
 use thalweg_runtime::sink::{SinkConnector, SinkPoll, SinkWriter};
 use thalweg_runtime::{Error, Result};
 
@@ -53,12 +53,13 @@ struct MemoryWriter {
 }
 
 impl MemoryWriter {
-    fn append(&mut self) -> Result<()> {
+    fn append(&mut self, cx: &OperatorContext<'_>) -> Result<()> {
         let added = std::mem::take(&mut self.added);
         let count: u64 = added.iter().map(|b| b.num_rows() as u64).sum();
         if count > 0 {
-            self.rows.append(added)?;
-            self.counter.add(count);
+            let late = self.rows.append(added)? as u64;
+            OperatorMetrics::add(&cx.metrics.late_rows, late);
+            self.counter.add(count - late);
         }
         Ok(())
     }
@@ -73,12 +74,12 @@ impl SinkWriter for MemoryWriter {
         Ok(SinkPoll::Ready)
     }
 
-    fn commit(&mut self, _id: CheckpointId, _cx: &mut OperatorContext<'_>) -> Result<()> {
-        self.append()
+    fn commit(&mut self, _id: CheckpointId, cx: &mut OperatorContext<'_>) -> Result<()> {
+        self.append(cx)
     }
 
-    fn finish(&mut self, _cx: &mut OperatorContext<'_>) -> Result<bool> {
-        self.append()?;
+    fn finish(&mut self, cx: &mut OperatorContext<'_>) -> Result<bool> {
+        self.append(cx)?;
         Ok(true)
     }
 }

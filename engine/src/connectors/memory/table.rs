@@ -17,6 +17,7 @@ use thalweg_runtime::memory::{MemoryManager, Reservation};
 use super::changes::{Change, ChangeLog, Subscription};
 use super::difference::{difference, folded};
 use super::statistics::measure;
+use super::times::RowTimes;
 use super::upsert::{OnKey, Upserted, Upserts};
 use super::{CONNECTOR, registry};
 use crate::catalog::Table;
@@ -39,6 +40,18 @@ pub(super) struct Rows {
 struct Now {
     batches: Arc<Vec<RecordBatch>>,
     log: ChangeLog,
+    /// Event time, where the table declares one.
+    times: Option<RowTimes>,
+}
+
+impl Now {
+    /// Takes note of the times of rows that come; gives how far event time has come, where it goes on.
+    fn observe(&mut self, rows: &[RecordBatch]) -> Result<Option<i64>> {
+        match &mut self.times {
+            Some(times) => times.observe(rows.iter()),
+            None => Ok(None),
+        }
+    }
 }
 
 impl Drop for Rows {
@@ -61,7 +74,11 @@ impl MemoryTable {
         let rows = Arc::new(Rows {
             id: registry::new_id(),
             schema,
-            now: RwLock::new(Now { batches: Arc::new(batches), log: ChangeLog::default() }),
+            now: RwLock::new(Now {
+                batches: Arc::new(batches),
+                log: ChangeLog::default(),
+                times: None,
+            }),
             statistics: Mutex::default(),
             charge: Mutex::default(),
             keys: Mutex::default(),
@@ -84,6 +101,15 @@ impl MemoryTable {
             *self.rows.keys.lock() = Some(keys);
             self.constraints = Some(constraints);
         }
+        Ok(self)
+    }
+
+    /// The table in event time: of one that is append only, rows that come too late are left out.
+    pub(crate) fn in_time(self, mut times: RowTimes) -> Result<Self> {
+        let mut now = self.rows.now.write();
+        times.observe(now.batches.iter())?;
+        now.times = Some(times);
+        drop(now);
         Ok(self)
     }
 
@@ -129,8 +155,9 @@ impl MemoryTable {
         self.batches().iter().map(RecordBatch::num_rows).sum()
     }
 
-    /// Adds batches, all at once or, when they would break a key, not at all.
-    pub fn append(&self, added: Vec<RecordBatch>) -> Result<()> {
+    /// Adds batches, all at once or, when they would break a key, not at all. Gives how many rows came too late and were
+    /// left out.
+    pub fn append(&self, added: Vec<RecordBatch>) -> Result<usize> {
         self.rows.append(added)
     }
 
@@ -182,24 +209,36 @@ impl Rows {
     /// The rows as they are now and every change from now on.
     pub(super) fn subscribe(&self) -> Arc<Subscription> {
         let mut now = self.now.write();
-        let batches = now.batches.clone();
-        now.log.subscribe(self.id, &self.schema, batches)
+        let rows = (now.batches.clone(), now.times.as_ref().and_then(RowTimes::reached_us));
+        now.log.subscribe(self.id, &self.schema, rows)
     }
 
-    /// Adds batches, all at once or, when they would break a key, not at all.
-    pub(super) fn append(&self, added: Vec<RecordBatch>) -> Result<()> {
+    /// Adds batches, all at once or, when they would break a key, not at all. Gives how many rows came too late and were
+    /// left out.
+    pub(super) fn append(&self, added: Vec<RecordBatch>) -> Result<usize> {
         let mut now = self.now.write();
+        let (added, late) = match &now.times {
+            Some(times) => times.in_time(added)?,
+            None => (added, 0),
+        };
         if let Some(keys) = self.keys.lock().as_mut() {
             keys.add(&now.batches, &added)?;
         }
         let added: Vec<_> = added.into_iter().filter(|b| b.num_rows() > 0).collect();
         let mut all = now.batches.as_ref().clone();
         all.extend(added.iter().cloned());
+        let watermark_us = now.observe(&added)?;
+        if let Some(times) = &now.times
+            && times.forget(&mut all)?
+            && let Some(keys) = self.keys.lock().as_mut()
+        {
+            keys.replace(all.iter())?;
+        }
         now.batches = Arc::new(all);
-        now.log.record(Change { deleted: Vec::new(), inserted: added });
+        now.log.record(Change { deleted: Vec::new(), inserted: added, watermark_us });
         drop(now);
         self.changed();
-        Ok(())
+        Ok(late)
     }
 
     /// Folds changes into the rows, all at once or, when they would break a key, not at all: rows that come take the place of
@@ -239,8 +278,9 @@ impl Rows {
         if let Some(keys) = self.keys.lock().as_mut() {
             keys.replace(all.iter())?;
         }
+        let watermark_us = now.observe(std::slice::from_ref(&inserted))?;
         now.batches = Arc::new(all);
-        now.log.record(Change { deleted, inserted: vec![inserted] });
+        now.log.record(Change { deleted, inserted: vec![inserted], watermark_us });
         drop(now);
         self.changed();
         Ok(count)
@@ -263,8 +303,9 @@ impl Rows {
         if let Some(keys) = self.keys.lock().as_mut() {
             keys.replace(batches.iter())?;
         }
+        let watermark_us = now.observe(&batches)?;
         now.batches = Arc::new(batches);
-        now.log.record(change);
+        now.log.record(Change { watermark_us, ..change });
         drop(now);
         self.changed();
         Ok(true)

@@ -93,7 +93,7 @@ impl Telling {
 
     /// A change, told row by row.
     pub(super) fn tell(&self, change: &Change, now_us: i64) -> Result<Vec<RecordBatch>> {
-        let Change { deleted, inserted } = change;
+        let Change { deleted, inserted, .. } = change;
         let (went, came) = match self.key.is_empty() {
             true => self.ops_without_key(deleted, inserted),
             false => self.ops_by_key(deleted, inserted)?,
@@ -237,7 +237,8 @@ mod tests {
     }
 
     fn ops(telling: &Telling, deleted: &[(i64, i64)], inserted: &[(i64, i64)]) -> Vec<i16> {
-        let change = Change { deleted: vec![rows(deleted)], inserted: vec![rows(inserted)] };
+        let (deleted, inserted) = (vec![rows(deleted)], vec![rows(inserted)]);
+        let change = Change { deleted, inserted, watermark_us: None };
         let told = telling.tell(&change, 5).unwrap();
         let ops =
             |batch: &RecordBatch| batch.column(2).as_primitive::<Int16Type>().values().to_vec();

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion_common::Constraints;
-use thalweg_optimizer::TableStatistics;
 use thalweg_optimizer::physical::Provenance;
+use thalweg_optimizer::{ColumnBound, PhysicalPlan, TableStatistics};
 use thalweg_runtime::Result;
 use thalweg_runtime::memory::MemoryManager;
 use thalweg_runtime::operators::sink::SinkSpec;
@@ -21,6 +21,10 @@ use crate::catalog::Table;
 #[derive(Debug, Clone)]
 pub(crate) struct ViewTable {
     rows: Arc<ViewRows>,
+    /// Whether rows may go that were there.
+    withdraws: bool,
+    /// What columns are never below, over the watermarks of the view's job.
+    bounds: Arc<[ColumnBound]>,
 }
 
 impl ViewTable {
@@ -28,7 +32,23 @@ impl ViewTable {
     pub(crate) fn new(schema: SchemaRef, memory: &Arc<MemoryManager>, name: &str) -> Result<Self> {
         let rows = Arc::new(ViewRows::new(registry::new_id(), schema, memory, name)?);
         registry::add_view(&rows);
-        Ok(ViewTable { rows })
+        Ok(ViewTable { rows, withdraws: true, bounds: Arc::default() })
+    }
+
+    /// The view with what its plan says of its rows.
+    pub(crate) fn planned(self, plan: &PhysicalPlan) -> Self {
+        let bounds = plan.bounds.iter().cloned().collect();
+        ViewTable { withdraws: plan.root.changes, bounds, ..self }
+    }
+
+    /// Whether rows may go that were there.
+    pub(crate) fn may_withdraw(&self) -> bool {
+        self.withdraws
+    }
+
+    /// What columns are never below, over the watermarks that those who follow the view are told.
+    pub(crate) fn known_bounds(&self) -> &Arc<[ColumnBound]> {
+        &self.bounds
     }
 
     /// The number that plans name it by.

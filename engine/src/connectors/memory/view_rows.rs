@@ -67,6 +67,8 @@ pub(super) struct ViewRows {
 struct Now {
     held: Held,
     log: ChangeLog,
+    /// How far event time has come, in microseconds.
+    watermark_us: Option<i64>,
     /// What readers see, once one has asked since the last commit.
     seen: Option<Arc<Vec<RecordBatch>>>,
     charge: Reservation,
@@ -88,7 +90,7 @@ impl ViewRows {
     ) -> Result<Self> {
         let held = Held::new(&schema, memory.reserve(format!("rows of view {name}")))?;
         let charge = memory.reserve(format!("view {name}"));
-        let now = Now { held, log: ChangeLog::default(), seen: None, charge };
+        let now = Now { held, log: ChangeLog::default(), watermark_us: None, seen: None, charge };
         let (memory, name) = (memory.clone(), name.to_string());
         Ok(ViewRows { id, schema, memory, name, now: Mutex::new(now) })
     }
@@ -112,18 +114,22 @@ impl ViewRows {
     pub(super) fn subscribe(&self) -> Arc<Subscription> {
         let mut now = self.now.lock();
         let batches = now.batches();
-        now.log.subscribe(self.id, &self.schema, batches)
+        let rows = (batches, now.watermark_us);
+        now.log.subscribe(self.id, &self.schema, rows)
     }
 
-    /// Makes changes visible, all at once.
-    pub(super) fn commit(&self, changes: Vec<ViewChange>) -> Result<()> {
+    /// Makes changes visible, all at once; event time has come so far behind them.
+    pub(super) fn commit(&self, changes: Vec<ViewChange>, watermark_us: Option<i64>) -> Result<()> {
+        let mut now = self.now.lock();
+        let watermark_us = watermark_us.filter(|at| now.watermark_us.is_none_or(|was| was < *at));
+        now.watermark_us = watermark_us.or(now.watermark_us);
         if changes.is_empty() {
+            now.log.record(Change { watermark_us, ..Change::default() });
             return Ok(());
         }
-        let mut now = self.now.lock();
         let change = now.held.apply(&self.schema, &changes)?;
         now.seen = None;
-        now.log.record(change);
+        now.log.record(Change { watermark_us, ..change });
         if now.held.is_mostly_gone() {
             let reservation = self.memory.reserve(format!("rows of view {}", self.name));
             now.held = now.held.without_gone(&self.schema, reservation)?;
@@ -221,7 +227,8 @@ impl Held {
         }
         self.place(schema, changes, &placed)?;
         let batch = |at: &[(usize, usize)]| gather(schema, changes, at);
-        Ok(Change { deleted: batch(&deleted)?, inserted: batch(&inserted)? })
+        let (deleted, inserted) = (batch(&deleted)?, batch(&inserted)?);
+        Ok(Change { deleted, inserted, watermark_us: None })
     }
 
     /// The rows that changes speak of, each with where it first stands, and what they come to by its number.
@@ -407,16 +414,22 @@ mod tests {
         let subscription = view.subscribe();
         let first = change(&view, &[(1, IN), (2, IN), (2, IN), (3, OUT)]);
         let second = change(&view, &[(3, IN), (4, IN), (4, OUT)]);
-        view.commit(vec![first, second]).unwrap();
+        view.commit(vec![first, second], None).unwrap();
         assert_eq!(numbers(&view.batches()), [1, 2, 2]);
         let before = view.batches();
-        view.commit(vec![change(&view, &[(2, OUT), (4, IN), (1, OUT), (1, IN)])]).unwrap();
+        let second = change(&view, &[(2, OUT), (4, IN), (1, OUT), (1, IN)]);
+        view.commit(vec![second], Some(7)).unwrap();
+        view.commit(Vec::new(), Some(5)).unwrap();
+        view.commit(Vec::new(), Some(9)).unwrap();
         assert_eq!(numbers(&view.batches()), [1, 2, 4]);
         assert_eq!(numbers(&before), [1, 2, 2], "readers keep what they have");
         subscription.advance_to(subscription.latest());
         let told = subscription.after(1).unwrap();
         assert_eq!((numbers(&told.deleted), numbers(&told.inserted)), (vec![2], vec![4]));
-        assert!(view.commit(vec![change(&view, &[(9, OUT)])]).is_err());
+        let times = [1, 2].map(|at| subscription.after(at).and_then(|change| change.watermark_us));
+        assert_eq!((times, subscription.latest()), ([Some(7), Some(9)], 3));
+        assert_eq!(view.subscribe().watermark_us(), Some(9));
+        assert!(view.commit(vec![change(&view, &[(9, OUT)])], None).is_err());
     }
 
     #[test]
@@ -450,7 +463,7 @@ mod tests {
                     rows.extend(std::iter::repeat_n((*n, OUT), std::mem::take(count)));
                 }
             }
-            view.commit(vec![change(&view, &rows)]).unwrap();
+            view.commit(vec![change(&view, &rows)], None).unwrap();
             let wanted = model.iter().flat_map(|(n, count)| std::iter::repeat_n(*n, *count));
             assert_eq!(numbers(&view.batches()), wanted.collect::<Vec<_>>(), "round {round}");
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use thalweg_runtime::batch::Batch;
-use thalweg_runtime::element::CheckpointId;
+use thalweg_runtime::element::{CheckpointId, Watermark};
 use thalweg_runtime::operators::OperatorContext;
 use thalweg_runtime::sink::{SinkConnector, SinkPoll, SinkWriter};
 use thalweg_runtime::{Error, Result};
@@ -25,7 +25,9 @@ impl SinkConnector for ViewSink {
         _cx: &mut OperatorContext<'_>,
     ) -> Result<Box<dyn SinkWriter>> {
         match Living::by_options(options)? {
-            Living::View(rows) => Ok(Box::new(ViewWriter { rows, pending: Vec::new() })),
+            Living::View(rows) => {
+                Ok(Box::new(ViewWriter { rows, pending: Vec::new(), reached_us: None }))
+            }
             Living::Table(_) => {
                 Err(Error::Internal("changes are to be folded into a table".into()))
             }
@@ -37,6 +39,8 @@ struct ViewWriter {
     rows: Arc<ViewRows>,
     /// What came since the last barrier.
     pending: Vec<ViewChange>,
+    /// How far event time has come.
+    reached_us: Option<i64>,
 }
 
 impl SinkWriter for ViewWriter {
@@ -46,11 +50,16 @@ impl SinkWriter for ViewWriter {
     }
 
     fn commit(&mut self, _id: CheckpointId, _cx: &mut OperatorContext<'_>) -> Result<()> {
-        self.rows.commit(std::mem::take(&mut self.pending))
+        self.rows.commit(std::mem::take(&mut self.pending), self.reached_us)
+    }
+
+    fn reached(&mut self, Watermark(at_us): Watermark) {
+        // That nothing follows at all says nothing of the times of other rows.
+        self.reached_us = Some(at_us).filter(|at| *at < i64::MAX).or(self.reached_us);
     }
 
     fn finish(&mut self, _cx: &mut OperatorContext<'_>) -> Result<bool> {
-        self.rows.commit(std::mem::take(&mut self.pending))?;
+        self.rows.commit(std::mem::take(&mut self.pending), self.reached_us)?;
         Ok(true)
     }
 }

@@ -279,6 +279,7 @@ impl StreamReader {
             self.reading = match event {
                 SplitEvent::Reading(split) => Some(split),
                 SplitEvent::Ended(_) | SplitEvent::CaughtUp(_) => None,
+                SplitEvent::Reached(..) => self.reading,
             };
             self.said.push_back(event);
         }
@@ -294,6 +295,7 @@ impl StreamReader {
             SplitEvent::Ended(_) | SplitEvent::CaughtUp(_) => {
                 caught_up.then_some(SplitEvent::CaughtUp(ALL))
             }
+            SplitEvent::Reached(_, time_us) => Some(SplitEvent::Reached(ALL, time_us)),
         }
     }
 

@@ -38,8 +38,8 @@ fn spec(folder: &Path) -> SourceSpec {
     let table = registry::create(definition).unwrap();
     assert!(table.is_unbounded());
     let event_time = EventTimeSpec {
-        time: Expr::Column(0),
-        watermark: Expr::Column(0),
+        time: Some(Expr::Column(0)),
+        watermark: Some(Expr::Column(0)),
         types: vec![DataType::Int64],
         delivered: 1,
         name: String::new(),

@@ -3,13 +3,14 @@
 //! Rows wait until the watermark says that no row can come any more which would change their results; then they leave,
 //! each once, in the window's order, and nothing is ever taken back. What is complete together is a partition whose key
 //! the watermark has passed, a row that it has passed, or a session that has ended. Rows that come behind what is
-//! complete are late: they are counted and left out. Rows without a time wait for the end. Invariant: all output that a
+//! complete are late: they are counted and left out. Rows that are withdrawn before they are complete never leave. Rows without a time wait for the end. Invariant: all output that a
 //! watermark releases leaves before the watermark does, so that the completing time is never below it further on. The
 //! state is charged to a reservation and does not spill.
 
 mod held;
 mod history;
 mod keyed_rows;
+mod left;
 mod numbers;
 mod ordered;
 mod reach;
@@ -40,6 +41,8 @@ pub struct EventTimeWindowSpec {
     pub window: WindowSpec,
     /// When rows are complete.
     pub completion: CompletionSpec,
+    /// Whether rows may be withdrawn until they are complete.
+    pub withdrawn: bool,
 }
 
 /// When rows of a window are complete.
@@ -80,6 +83,7 @@ enum State {
 pub struct EventTimeWindow {
     bound: TimeBound,
     state: State,
+    withdrawn: bool,
     input: Option<Batch>,
     /// What no row that is still in time is below.
     complete_below: i64,
@@ -100,6 +104,9 @@ impl EventTimeWindow {
             CompletionUnit::Row(reach) => {
                 State::Settled(Box::new(Settled::new(spec, Some(reach), job)?))
             }
+            CompletionUnit::Session { .. } if spec.withdrawn => {
+                return Err(Error::Unsupported("sessions of rows that may be withdrawn".into()));
+            }
             CompletionUnit::Session { gap } => {
                 State::Sessions(Box::new(Sessions::new(spec, *gap, job)?))
             }
@@ -107,6 +114,7 @@ impl EventTimeWindow {
         Ok(EventTimeWindow {
             bound: TimeBound::new(bound, watermark_type, job)?,
             state,
+            withdrawn: spec.withdrawn,
             input: None,
             complete_below: i64::MIN,
             output: VecDeque::new(),
@@ -164,7 +172,11 @@ impl Operator for EventTimeWindow {
 
     fn step(&mut self, cx: &mut OperatorContext<'_>) -> Result<Output> {
         if let Some(batch) = self.input.take() {
-            let late = self.take(inserts_only(batch, "window by event time")?)?;
+            let batch = match self.withdrawn {
+                true => batch.compact()?,
+                false => inserts_only(batch, "window by event time")?,
+            };
+            let late = self.take(batch)?;
             OperatorMetrics::add(&cx.metrics.late_rows, late as u64);
         }
         if self.ended && self.output.is_empty() {

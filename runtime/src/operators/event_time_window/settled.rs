@@ -10,6 +10,7 @@ use arrow_schema::DataType;
 use super::EventTimeWindowSpec;
 use super::held::Held;
 use super::history::History;
+use super::left;
 use super::ordered::OrderedWindow;
 use super::reach::Reach;
 use crate::batch::Batch;
@@ -24,7 +25,9 @@ use crate::rows::{take_array, take_bytes};
 
 /// See the module.
 pub(super) struct Settled {
+    /// Of what is held: where rows may be withdrawn, behind each stands whether it comes or goes.
     types: Vec<DataType>,
+    withdrawn: bool,
     time: CompiledExpr,
     window: OrderedWindow,
     held: Held,
@@ -44,8 +47,11 @@ impl Settled {
         let reach = reach.filter(|_| !spec.window.functions.is_empty());
         let history = reach.map(|reach| History::new(&spec.window, *reach, &reservation, job));
         let schema = positional_schema(&spec.window.input);
+        let mut types = spec.window.input.clone();
+        types.extend(spec.withdrawn.then_some(left::SIGN));
         Ok(Settled {
-            types: spec.window.input.clone(),
+            types,
+            withdrawn: spec.withdrawn,
             time: compile(&spec.completion.time, &schema, &job.functions)?,
             window: OrderedWindow::new(&spec.window, job)?,
             held: Held::new(job.options.batch_rows.max(1)),
@@ -56,8 +62,12 @@ impl Settled {
 
     /// Takes the rows of a compact batch that are in time; gives the number of the others.
     pub(super) fn take(&mut self, batch: Batch, complete_below: i64) -> Result<usize> {
+        let batch = if self.withdrawn { left::signed(batch)? } else { batch };
+        self.hold(batch, complete_below)
+    }
+
+    fn hold(&mut self, mut batch: Batch, complete_below: i64) -> Result<usize> {
         let mut times = times(&self.time.evaluate(&batch)?)?;
-        let mut batch = batch;
         let is_late = |time: Option<i64>| time.is_some_and(|time| time < complete_below);
         let late = times.iter().filter(|&time| is_late(time)).count();
         if late > 0 {
@@ -74,7 +84,10 @@ impl Settled {
 
     /// What a bound completes, or everything without one.
     pub(super) fn complete(&mut self, bound: Option<i64>) -> Result<Option<Batch>> {
-        let ready = self.held.take_below(bound)?;
+        let mut ready = self.held.take_below(bound)?;
+        if self.withdrawn {
+            ready = ready.map(left::left).transpose()?;
+        }
         let ready = ready.map(|ready| self.window.sort(ready)).transpose()?;
         let complete = match &mut self.history {
             None => ready.map(|ready| self.window.evaluate(ready)).transpose()?,
@@ -109,7 +122,7 @@ impl Settled {
         let held = u64::from_le_bytes(take_array(bytes)?) as usize;
         let held = StateSnapshot { bytes: take_bytes(bytes, held)?.to_vec() };
         for batch in restore_batches(&held)? {
-            self.take(batch, i64::MIN)?;
+            self.hold(batch, i64::MIN)?;
         }
         match &mut self.history {
             Some(history) => history.read_from(bytes),

@@ -163,6 +163,7 @@ impl Case {
                 bound,
                 watermark_type: DataType::Timestamp(TimeUnit::Microsecond, None),
             },
+            withdrawn: false,
         })
     }
 

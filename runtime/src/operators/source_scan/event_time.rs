@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::batch::Batch;
 use crate::element::{StreamElement, Watermark};
 use crate::error::{Error, Result};
-use crate::expr::{CompiledExpr, compile_all, positional_schema};
+use crate::expr::{CompiledExpr, Expr, compile, positional_schema};
 use crate::job::{JobContext, Standing};
 use crate::operators::StateSnapshot;
 use crate::operators::contract::restore_batches;
@@ -27,8 +27,8 @@ use crate::source::{EventTimeSpec, NullTime, SplitEvent, SplitId};
 
 /// See the module.
 pub(super) struct EventTime {
-    time: CompiledExpr,
-    watermark: CompiledExpr,
+    time: Option<CompiledExpr>,
+    watermark: Option<CompiledExpr>,
     types: Vec<DataType>,
     name: String,
     null_time: NullTime,
@@ -63,14 +63,12 @@ impl EventTime {
     /// Compiles the expressions.
     pub(super) fn new(spec: &EventTimeSpec, job: &JobContext) -> Result<Self> {
         let schema = positional_schema(&spec.types);
-        let exprs = [spec.time.clone(), spec.watermark.clone()];
-        let mut compiled = compile_all(&exprs, &schema, &job.functions)?.into_iter();
-        let mut next = || {
-            compiled.next().ok_or_else(|| Error::Internal("an expression was not compiled".into()))
+        let compiled = |expr: &Option<Expr>| {
+            expr.as_ref().map(|expr| compile(expr, &schema, &job.functions)).transpose()
         };
         Ok(EventTime {
-            time: next()?,
-            watermark: next()?,
+            time: compiled(&spec.time)?,
+            watermark: compiled(&spec.watermark)?,
             types: spec.types[..spec.delivered].to_vec(),
             name: spec.name.clone(),
             null_time: spec.null_time,
@@ -88,7 +86,12 @@ impl EventTime {
         out: &mut VecDeque<StreamElement>,
     ) -> Result<usize> {
         let mut batch = batch.compact()?;
-        let mut times = microseconds(&self.time.evaluate(&batch)?)?;
+        let Some(time) = &self.time else {
+            self.progress.wake(out);
+            out.push_back(StreamElement::Batch(batch));
+            return Ok(0);
+        };
+        let mut times = microseconds(&time.evaluate(&batch)?)?;
         let mut dropped = 0;
         if times.null_count() > 0 && self.null_time != NullTime::SkipWatermark {
             let timed = self.timed(&batch, &times)?;
@@ -97,14 +100,17 @@ impl EventTime {
                 return Ok(dropped);
             }
             batch = batch.with_selection(timed.into()).compact()?;
-            times = microseconds(&self.time.evaluate(&batch)?)?;
+            times = microseconds(&time.evaluate(&batch)?)?;
         }
-        if !self.tells_time {
+        let Some(watermark) = self.watermark.as_ref().filter(|_| self.tells_time) else {
+            if self.tells_time {
+                self.progress.wake(out);
+            }
             let columns = batch.columns()[..self.types.len()].to_vec();
             out.push_back(StreamElement::Batch(batch.with_columns(columns)));
             return Ok(dropped);
-        }
-        let declared = self.watermark.evaluate(&batch)?;
+        };
+        let declared = watermark.evaluate(&batch)?;
         let unit = unit_us(declared.data_type());
         let declared = microseconds(&declared)?;
         let columns = batch.columns()[..self.types.len()].to_vec();
@@ -291,6 +297,13 @@ impl Progress {
                 let reached = self.speaking.remove(&split).unwrap_or(i64::MIN);
                 self.caught_up.insert(split, reached);
             }
+            SplitEvent::Reached(split, time_us) => {
+                let known = match self.caught_up.get_mut(&split) {
+                    Some(known) => known,
+                    None => self.speaking.entry(split).or_insert(i64::MIN),
+                };
+                *known = time_us.max(*known);
+            }
         }
     }
 
@@ -348,7 +361,6 @@ mod tests {
     use arrow::array::{Int64Array, TimestampMicrosecondArray};
 
     use super::*;
-    use crate::expr::Expr;
     use crate::operators::harness::context;
 
     const MICROS: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
@@ -360,8 +372,8 @@ mod tests {
 
     fn with_null_times(null_time: NullTime) -> EventTime {
         let spec = EventTimeSpec {
-            time: Expr::Column(1),
-            watermark: Expr::Column(2),
+            time: Some(Expr::Column(1)),
+            watermark: Some(Expr::Column(2)),
             types: vec![DataType::Int64, MICROS, MICROS],
             delivered: 1,
             name: "ts".into(),
@@ -464,6 +476,41 @@ mod tests {
         assert_eq!(text(&mut out), "Idle");
         time.take(rows(&[60], 0), None, &mut out).unwrap();
         assert_eq!(text(&mut out), "Active [60] W61");
+    }
+
+    #[test]
+    fn a_reader_may_tell_the_time_itself() {
+        let batch = || {
+            let (ids, times) =
+                (Int64Array::from(vec![9]), TimestampMicrosecondArray::from(vec![9]));
+            Batch::new(vec![Arc::new(ids), Arc::new(times)], 1)
+        };
+        let spec = |time: Option<Expr>, types: Vec<DataType>| EventTimeSpec {
+            time,
+            watermark: None,
+            delivered: 1,
+            types,
+            name: "ts".into(),
+            null_time: NullTime::SkipWatermark,
+            tells_time: true,
+            idle_timeout_ns: 0,
+            alignment: None,
+        };
+        let timed = spec(Some(Expr::Column(1)), vec![DataType::Int64, MICROS]);
+        let mut out = VecDeque::new();
+        let mut time = EventTime::new(&timed, &context(8192)).unwrap();
+        let split = SplitId(0);
+        time.hear(SplitEvent::Reading(split), None, &mut out);
+        time.take(batch(), None, &mut out).unwrap();
+        time.hear(SplitEvent::Reached(split, 7), None, &mut out);
+        time.hear(SplitEvent::Reached(split, 5), None, &mut out);
+        time.take(batch(), None, &mut out).unwrap();
+        assert_eq!(text(&mut out), "Active [9] W7 [9]");
+        let mut time = EventTime::new(&spec(None, vec![DataType::Int64]), &context(8192)).unwrap();
+        let ids = Batch::new(vec![Arc::new(Int64Array::from(vec![9]))], 1);
+        time.take(ids, None, &mut out).unwrap();
+        time.hear(SplitEvent::Reached(split, 7), None, &mut out);
+        assert_eq!(text(&mut out), "Active [9] W7");
     }
 
     #[test]

@@ -75,6 +75,7 @@ impl Silence {
                 self.until_ns.remove(&split);
                 Some(event)
             }
+            SplitEvent::Reached(..) => Some(event),
         }
     }
 

@@ -96,6 +96,7 @@ impl Case {
             null_equal: false,
             null_aware: false,
             lookup: None,
+            patient: true,
             filter: Some(filter),
             output,
         })

@@ -42,6 +42,7 @@ fn spec(kind: StreamJoinKind, lookup: u16, withdrawn: bool) -> OperatorSpec {
         null_equal: false,
         null_aware: false,
         lookup: Some(lookup),
+        patient: true,
         filter: None,
         output: columns(true).chain(columns(false)).collect(),
     })

@@ -149,7 +149,10 @@ impl Shape {
             alone,
             tracked,
             by_row,
-            deferred: expires == [true, true] && appended && tracked.contains(&true),
+            deferred: spec.patient
+                && expires == [true, true]
+                && appended
+                && tracked.contains(&true),
             settled_by_match: appended && !pairs && !by_row && !spec.null_aware,
             lookup: spec.lookup.map(usize::from),
             null_equal: spec.null_equal,

@@ -23,6 +23,9 @@ pub struct StreamJoinSpec {
     /// them later changes nothing that has left. The output has all columns of the other side where its rows may be
     /// withdrawn.
     pub lookup: Option<u16>,
+    /// Whether rows whose matches matter leave once, when they expire, where both sides do and nothing is withdrawn;
+    /// otherwise they leave when they come, and are withdrawn when they find a match.
+    pub patient: bool,
     /// What pairs with equal keys must satisfy besides, over the left side's columns, then the right side's.
     pub filter: Option<Expr>,
     /// The output's columns.

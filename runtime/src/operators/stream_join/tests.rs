@@ -95,6 +95,7 @@ impl Case {
             null_equal: self.null_equal,
             null_aware: false,
             lookup: None,
+            patient: true,
             filter: self.ascending.then(|| numbers_ascend(self.forms.len())),
             output: output
                 .into_iter()
@@ -310,6 +311,7 @@ fn not_in_minds_nulls() {
             null_equal: false,
             null_aware: true,
             lookup: None,
+            patient: true,
             filter: None,
             output: (0..3).map(column).collect(),
         });
@@ -365,6 +367,7 @@ fn what_contradicts_itself_is_refused() {
         null_equal: false,
         null_aware,
         lookup: None,
+        patient: true,
         filter: None,
         output: vec![output],
     };
