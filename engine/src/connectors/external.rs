@@ -20,7 +20,7 @@ use thalweg_runtime::operators::OperatorContext;
 use thalweg_runtime::source::{Source, SourceConnector, SourceSpec};
 use thalweg_runtime::{Error, Result};
 
-use super::scan::{ReadLayout, SplitFormat, SplitProgress, SplitScan, SplitSource};
+use super::scan::{ReadLayout, SplitFormat, SplitProgress, SplitScan, SplitSource, Wanted};
 use crate::catalog::Table;
 
 /// The connector's registered name.
@@ -156,7 +156,7 @@ struct ExternalScan {
 }
 
 impl SplitScan for ExternalScan {
-    fn step(&mut self, _cx: &OperatorContext<'_>) -> Result<SplitProgress> {
+    fn step(&mut self, _cx: &OperatorContext<'_>, _wanted: Wanted<'_>) -> Result<SplitProgress> {
         let batch = match self.rest.take() {
             Some(rest) => rest,
             None => match self.batches.next() {

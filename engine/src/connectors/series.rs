@@ -15,7 +15,7 @@ use thalweg_runtime::operators::OperatorContext;
 use thalweg_runtime::source::{Source, SourceConnector, SourceSpec};
 use thalweg_runtime::{Error, Result};
 
-use super::scan::{ReadLayout, SplitFormat, SplitProgress, SplitScan, SplitSource};
+use super::scan::{ReadLayout, SplitFormat, SplitProgress, SplitScan, SplitSource, Wanted};
 use crate::catalog::Table;
 
 /// The connector's registered name.
@@ -162,7 +162,7 @@ struct SeriesScan {
 }
 
 impl SplitScan for SeriesScan {
-    fn step(&mut self, _cx: &OperatorContext<'_>) -> Result<SplitProgress> {
+    fn step(&mut self, _cx: &OperatorContext<'_>, _wanted: Wanted<'_>) -> Result<SplitProgress> {
         let end = self.end.min(self.next + self.batch_rows);
         if self.next == end {
             return Ok(SplitProgress::Finished);

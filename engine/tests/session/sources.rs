@@ -98,6 +98,55 @@ fn files_in_order_are_one_stream() {
 }
 
 #[test]
+fn a_file_is_one_stream_however_many_threads_read_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut text = String::from("2026-01-01 00:10:00,1\n");
+    // Several megabytes, so that it is not read at once.
+    (0..120_000).for_each(|_| text.push_str("2026-01-01 05:00:00.000000,0000000\n"));
+    text.push_str("2026-01-01 00:20:00,2\n");
+    write(folder.path(), "t.csv", &text);
+    for threads in [1, 2, 5] {
+        let session = Session::builder().threads(threads).build().unwrap();
+        run(&session, "SET execution.runtime_mode = streaming").unwrap();
+        timed(&session, "t", &folder.path().join("t.csv"), "");
+        let closed = "2026-01-01T00:00:00|1 2026-01-01T05:00:00|0";
+        assert_eq!(run(&session, WINDOWS).unwrap(), closed, "{threads} threads");
+    }
+}
+
+#[test]
+fn values_of_rows_that_a_filter_drops_are_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "t.csv", "1,10,x\n2,ten,y\n3,30,z\nfour,40,z\n");
+    let session = session();
+    for (options, all) in [("", None), (", 'csv.ignore-errors' = 'true'", Some("1 3"))] {
+        let path = folder.path().join("t.csv");
+        let sql = format!(
+            "CREATE TABLE t (k INT, v INT, w VARCHAR) WITH ('connector' = 'filesystem', 'path' = '{}', \
+             'format' = 'csv', 'csv.header' = 'false'{options})",
+            path.display()
+        );
+        run(&session, &sql).unwrap();
+        assert_eq!(run(&session, "SELECT v FROM t WHERE w = 'x'").unwrap(), "10");
+        assert_eq!(run(&session, "SELECT count(*) FROM t WHERE w = 'y'").unwrap(), "1");
+        assert_eq!(run(&session, "SELECT sum(v) FROM t WHERE w = 'z'").unwrap(), "70");
+        let sum = run(&session, "SELECT v FROM t WHERE w = 'y'");
+        let keys = run(&session, "SELECT k FROM t WHERE v IS NOT NULL ORDER BY k");
+        match all {
+            None => {
+                assert!(format!("{:?}", sum.unwrap_err()).contains("ten"));
+                assert!(keys.is_err());
+            }
+            Some(all) => {
+                assert_eq!(sum.unwrap(), "");
+                assert_eq!(keys.unwrap(), all);
+            }
+        }
+        run(&session, "DROP TABLE t").unwrap();
+    }
+}
+
+#[test]
 fn sources_that_wait_for_each_other_end() {
     let folder = tempfile::tempdir().unwrap();
     let lines =

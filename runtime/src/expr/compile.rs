@@ -18,6 +18,7 @@ use super::decimal::DecimalArithmetic;
 use super::float::CanonicalFloat;
 use super::nested::NestedComparison;
 use super::text_match::TextMatch;
+use super::time_shift::TimeShift;
 use super::{BinaryOperator, Expr, FunctionRegistry, IsTest};
 use crate::batch::Batch;
 use crate::error::{Error, Result};
@@ -177,6 +178,9 @@ impl Compiler<'_> {
         let result = expr.data_type(self.schema)?;
         let (left, right) = (expr.left(), expr.right());
         if let Some(fast) = DecimalArithmetic::try_new(op, left, right, &result, self.schema)? {
+            return Ok(Arc::new(fast));
+        }
+        if let Some(fast) = TimeShift::try_new(op, &expr, self.schema)? {
             return Ok(Arc::new(fast));
         }
         Ok(Arc::new(expr))

@@ -12,6 +12,7 @@ mod functions;
 mod literal;
 mod nested;
 mod text_match;
+mod time_shift;
 
 use arrow_schema::{DataType, Field};
 use serde::{Deserialize, Serialize};

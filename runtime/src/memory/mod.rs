@@ -20,7 +20,7 @@ mod trusted;
 
 pub use allocator::{CountingAllocator, heap_bytes};
 pub use array::SegmentArray;
-pub use byte_places::{LANES, byte_places};
+pub use byte_places::{LANES, bit_places, byte_places};
 pub use manager::{MemoryManager, Pressure};
 pub use plain::Plain;
 pub use reservation::Reservation;

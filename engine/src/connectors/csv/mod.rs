@@ -11,6 +11,7 @@ mod parse;
 #[cfg(test)]
 mod random_tests;
 mod records;
+mod rows;
 mod scan;
 #[cfg(test)]
 mod tests;

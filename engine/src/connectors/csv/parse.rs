@@ -23,7 +23,9 @@ pub struct ColumnFields<'a> {
     pub bytes: &'a [u8],
     /// All fields of all records.
     pub records: &'a RecordIndex,
-    /// Which of them is the column.
+    /// Which of the records become rows.
+    pub rows: Rows<'a>,
+    /// Which of the fields is the column.
     pub index: usize,
     /// The bytes that structure the text.
     pub structure: Structure,
@@ -33,31 +35,54 @@ pub struct ColumnFields<'a> {
     pub guessed: bool,
 }
 
-/// A row whose value is not of the column's type.
+/// Records that become rows.
+#[derive(Debug, Clone, Copy)]
+pub enum Rows<'a> {
+    /// All of them.
+    All,
+    /// Those with these numbers, which ascend.
+    Chosen(&'a [u32]),
+}
+
+/// A row whose value is not of the column's type, by its place in the column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadRow(pub usize);
 
 impl ColumnFields<'_> {
     fn rows(&self) -> usize {
-        self.records.len()
+        match self.rows {
+            Rows::All => self.records.len(),
+            Rows::Chosen(rows) => rows.len(),
+        }
     }
 
     /// Calls `f` with the row and the value of every field; NULL is `None`.
     #[inline(always)]
     fn each(&self, mut f: impl FnMut(usize, Option<&[u8]>)) {
         let mut scratch = Vec::new();
-        for row in 0..self.rows() {
-            let (start, end) = self.records.field(row, self.index);
-            let raw = &self.bytes[start..end];
-            let value = match raw.first() {
-                None => None,
-                Some(first) if self.structure.quote == Some(*first) => {
-                    Some(self.structure.value(raw, &mut scratch))
-                }
-                Some(_) if self.null == Some(raw) => None,
-                Some(_) => Some(raw),
-            };
-            f(row, value);
+        match self.rows {
+            Rows::All => {
+                (0..self.records.len()).for_each(|row| f(row, self.value(row, &mut scratch)));
+            }
+            Rows::Chosen(rows) => {
+                let rows = rows.iter().enumerate();
+                rows.for_each(|(row, &record)| f(row, self.value(record as usize, &mut scratch)));
+            }
+        }
+    }
+
+    /// The value that a record has; NULL is `None`.
+    #[inline(always)]
+    fn value<'v>(&'v self, record: usize, scratch: &'v mut Vec<u8>) -> Option<&'v [u8]> {
+        let (start, end) = self.records.field(record, self.index);
+        let raw = &self.bytes[start..end];
+        match raw.first() {
+            None => None,
+            Some(first) if self.structure.quote == Some(*first) => {
+                Some(self.structure.value(raw, scratch))
+            }
+            Some(_) if self.null == Some(raw) => None,
+            Some(_) => Some(raw),
         }
     }
 

@@ -2,8 +2,6 @@
 //!
 //! A failing test prints the round; a round's text follows from its number alone.
 
-use std::collections::BTreeSet;
-
 use arrow::array::AsArray;
 use arrow::datatypes::DataType;
 
@@ -116,7 +114,7 @@ impl Case {
             columns: columns.collect(),
             batch_rows: 7,
             found: RecordIndex::new(self.width),
-            left_out: BTreeSet::new(),
+            chosen: None,
         }
     }
 

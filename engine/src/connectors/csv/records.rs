@@ -1,17 +1,12 @@
-//! Records of delimited text to columns, whatever the text comes from.
+//! Records of delimited text, whatever the text comes from; their columns are made in `rows.rs`.
 
-use std::collections::BTreeSet;
-
-use arrow::array::{ArrayRef, BooleanBufferBuilder, new_null_array};
 use arrow::datatypes::DataType;
 use datafusion_common::ScalarValue;
 use thalweg_runtime::{Error, Result};
 
 use super::columns::{column_names, header_name};
-use super::error::{bad_value, ragged, unclosed_quote};
-use super::parse::ColumnFields;
+use super::error::{ragged, unclosed_quote};
 use crate::connectors::rejects::Rejects;
-use crate::connectors::scan::{apply_mask, constant};
 use crate::connectors::text::{Block, Decoded, Field, RecordEnd, RecordIndex, Stretch, Structure};
 
 /// Bytes of text that a batch is parsed from at most.
@@ -57,31 +52,39 @@ pub struct CsvRecords {
     pub batch_rows: usize,
     /// The records in hand.
     pub found: RecordIndex,
-    /// Those of them that the last batch is without.
-    pub left_out: BTreeSet<usize>,
+    /// The numbers of those that the last batch is made of, if these are not all.
+    pub chosen: Option<Vec<u32>>,
 }
 
 impl CsvRecords {
     /// Takes a batch of records from a block. `file` is the text's name in messages.
     pub fn decode(&mut self, block: &mut Block, file: &str) -> Result<Decoded> {
-        if block.first && self.header && !self.skip_header(block, file)? {
-            return Ok(Decoded::NeedsMore);
+        if let Some(without_records) = self.find(block, file)? {
+            return Ok(without_records);
         }
-        self.found.clear();
-        self.left_out.clear();
-        let from = block.at;
-        let whole = self.take_records(block, file)?;
-        if self.found.len() == 0 {
-            self.rejects.place(block);
-            return Ok(match whole {
-                true => Decoded::Finished,
-                false if block.at > from => Decoded::Rows(Vec::new(), 0),
-                false => Decoded::NeedsMore,
-            });
-        }
-        let (columns, rows) = self.parse(block, file)?;
+        let (columns, rows) = self.all_columns(block, file)?;
         self.rejects.place(block);
         Ok(Decoded::Rows(columns, rows))
+    }
+
+    /// Finds the records of a batch; what the block came to if there are none.
+    pub(super) fn find(&mut self, block: &mut Block, file: &str) -> Result<Option<Decoded>> {
+        if block.first && self.header && !self.skip_header(block, file)? {
+            return Ok(Some(Decoded::NeedsMore));
+        }
+        self.found.clear();
+        self.chosen = None;
+        let from = block.at;
+        let whole = self.take_records(block, file)?;
+        if self.found.len() > 0 {
+            return Ok(None);
+        }
+        self.rejects.place(block);
+        Ok(Some(match whole {
+            true => Decoded::Finished,
+            false if block.at > from => Decoded::Rows(Vec::new(), 0),
+            false => Decoded::NeedsMore,
+        }))
     }
 
     /// Passes over the header; false if it is not there yet.
@@ -182,47 +185,10 @@ impl CsvRecords {
 
     /// Where the record of each row of the last batch begins and ends in the block.
     pub fn places(&self) -> Vec<(usize, usize)> {
-        let rows = (0..self.found.len()).filter(|row| !self.left_out.contains(row));
-        rows.map(|row| self.found.place(row)).collect()
-    }
-
-    fn parse(&mut self, block: &Block, file: &str) -> Result<(Vec<ArrayRef>, usize)> {
-        let rows = self.found.len();
-        let mut columns = Vec::with_capacity(self.columns.len());
-        let mut bad_rows: BTreeSet<usize> = BTreeSet::new();
-        for column in &self.columns {
-            let index = match &column.origin {
-                Origin::Constant(value) => {
-                    columns.push(match value.is_null() {
-                        true => new_null_array(&column.data_type, rows),
-                        false => constant(value, rows)?,
-                    });
-                    continue;
-                }
-                Origin::Field(index) => *index,
-            };
-            let fields = ColumnFields {
-                bytes: &block.bytes,
-                records: &self.found,
-                index,
-                structure: self.structure,
-                null: self.null.as_deref(),
-                guessed: self.guessed,
-            };
-            let (array, bad) = fields.parse(&column.data_type)?;
-            for row in bad.into_iter().map(|bad| bad.0).filter(|row| bad_rows.insert(*row)) {
-                let (start, end) = self.found.field(row, index);
-                let value = self.structure.shown(&block.bytes[start..end]);
-                self.rejects.reject(block, self.found.place(row), || {
-                    let line = block.line_of(start);
-                    bad_value(file, line, index, &column.name, value, &column.data_type)
-                })?;
-            }
-            columns.push(array);
+        match &self.chosen {
+            None => (0..self.found.len()).map(|record| self.found.place(record)).collect(),
+            Some(chosen) => chosen.iter().map(|&r| self.found.place(r as usize)).collect(),
         }
-        let kept = leave_out(&mut columns, rows, &bad_rows)?;
-        self.left_out = bad_rows;
-        Ok((columns, kept))
     }
 }
 
@@ -240,19 +206,6 @@ enum Taken {
 fn behind_line_ends(bytes: &[u8], at: usize) -> usize {
     let at = at.min(bytes.len());
     at + bytes[at..].iter().take_while(|b| matches!(b, b'\n' | b'\r')).count()
-}
-
-/// Leaves rows out of columns; the answer is how many are left.
-fn leave_out(columns: &mut [ArrayRef], rows: usize, bad: &BTreeSet<usize>) -> Result<usize> {
-    if bad.is_empty() {
-        return Ok(rows);
-    }
-    let mut kept = BooleanBufferBuilder::new(rows);
-    kept.append_n(rows, true);
-    bad.iter().for_each(|&row| kept.set_bit(row, false));
-    let kept = kept.finish();
-    apply_mask(columns, &kept)?;
-    Ok(kept.count_set_bits())
 }
 
 fn other_columns(file: &str, found: &[String], wanted: &[String]) -> Error {

@@ -1,6 +1,5 @@
 //! Scanning delimited text: pieces of files as splits, records to columns.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use datafusion_common::ScalarValue;
@@ -15,7 +14,8 @@ use crate::connectors::files::partition_value;
 use crate::connectors::metadata::RowOrigin;
 use crate::connectors::rejects::Rejects;
 use crate::connectors::scan::{
-    FileScan, ReadLayout, SplitFormat, SplitProgress, SplitScan, SplitSource, file_may_match,
+    FileScan, ReadLayout, SplitFormat, SplitProgress, SplitScan, SplitSource, Wanted,
+    file_may_match,
 };
 use crate::connectors::text::{Pieces, RecordIndex, TextBlocks};
 
@@ -74,7 +74,7 @@ impl SplitFormat for CsvFormat {
             names,
             columns,
             batch_rows: self.spec.batch_rows.max(1),
-            left_out: BTreeSet::new(),
+            chosen: None,
         };
         Ok(Box::new(CsvScan { blocks: TextBlocks::new(pieces, piece, &job.env), records }))
     }
@@ -110,14 +110,26 @@ struct CsvScan {
 }
 
 impl SplitScan for CsvScan {
-    fn step(&mut self, cx: &OperatorContext<'_>) -> Result<SplitProgress> {
+    fn step(&mut self, cx: &OperatorContext<'_>, wanted: Wanted<'_>) -> Result<SplitProgress> {
         if !self.blocks.ready(cx.waker)? {
             return Ok(SplitProgress::Wait);
         }
         let (block, file) = self.blocks.block_and_name();
-        let decoded = self.records.decode(block, file)?;
+        let without_records = self.records.find(block, file)?;
+        let progress = match &without_records {
+            Some(_) => None,
+            None => {
+                let (columns, rows) = self.records.wanted_columns(block, file, wanted)?;
+                Some(SplitProgress::Wanted { columns, rows, seen: self.records.found.len() })
+            }
+        };
+        self.records.rejects.place(block);
         self.records.rejects.deliver(file, cx.job)?;
-        self.blocks.go_on(decoded)
+        match (progress, without_records) {
+            (Some(progress), _) => Ok(progress),
+            (None, Some(decoded)) => self.blocks.go_on(decoded),
+            (None, None) => Ok(SplitProgress::Working),
+        }
     }
 
     fn origin(&self) -> RowOrigin {

@@ -22,7 +22,7 @@ use crate::connectors::metadata::RowOrigin;
 use crate::connectors::parquet::table_type;
 use crate::connectors::scan::{
     ColumnSource, FileScan, ReadLayout, ScanFile, SplitFormat, SplitProgress, SplitScan,
-    SplitSource, constant, file_may_match, to_table_type,
+    SplitSource, Wanted, constant, file_may_match, to_table_type,
 };
 
 mod frames;
@@ -161,7 +161,7 @@ struct IpcScan {
 }
 
 impl SplitScan for IpcScan {
-    fn step(&mut self, cx: &OperatorContext<'_>) -> Result<SplitProgress> {
+    fn step(&mut self, cx: &OperatorContext<'_>, _wanted: Wanted<'_>) -> Result<SplitProgress> {
         if let Some((batch, at)) = self.batch.take() {
             let rows = self.spec.batch_rows.max(1).min(batch.num_rows() - at);
             let part = batch.slice(at, rows);

@@ -14,7 +14,8 @@ use crate::connectors::files::partition_value;
 use crate::connectors::metadata::RowOrigin;
 use crate::connectors::rejects::Rejects;
 use crate::connectors::scan::{
-    FileScan, ReadLayout, SplitFormat, SplitProgress, SplitScan, SplitSource, file_may_match,
+    FileScan, ReadLayout, SplitFormat, SplitProgress, SplitScan, SplitSource, Wanted,
+    file_may_match,
 };
 use crate::connectors::text::{Pieces, Structure, TextBlocks};
 
@@ -92,7 +93,7 @@ struct JsonScan {
 }
 
 impl SplitScan for JsonScan {
-    fn step(&mut self, cx: &OperatorContext<'_>) -> Result<SplitProgress> {
+    fn step(&mut self, cx: &OperatorContext<'_>, _wanted: Wanted<'_>) -> Result<SplitProgress> {
         if !self.blocks.ready(cx.waker)? {
             return Ok(SplitProgress::Wait);
         }

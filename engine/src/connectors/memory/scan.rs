@@ -14,7 +14,9 @@ use thalweg_runtime::source::{Source, SourceSpec};
 
 use super::registry::Living;
 use super::told::Telling;
-use crate::connectors::scan::{ReadLayout, SplitFormat, SplitProgress, SplitScan, SplitSource};
+use crate::connectors::scan::{
+    ReadLayout, SplitFormat, SplitProgress, SplitScan, SplitSource, Wanted,
+};
 
 type Batches = Vec<RecordBatch>;
 
@@ -89,7 +91,7 @@ struct MemoryScan {
 }
 
 impl SplitScan for MemoryScan {
-    fn step(&mut self, _cx: &OperatorContext<'_>) -> Result<SplitProgress> {
+    fn step(&mut self, _cx: &OperatorContext<'_>, _wanted: Wanted<'_>) -> Result<SplitProgress> {
         let rows = self.batch_rows.min(self.rows - self.at);
         if rows == 0 {
             return Ok(SplitProgress::Finished);

@@ -18,7 +18,9 @@ pub struct FileConnector;
 impl SourceConnector for FileConnector {
     fn open(&self, spec: &SourceSpec, job: &Arc<JobContext>) -> Result<Arc<dyn Source>> {
         let scan = FileScan::from_options(&spec.options)?;
-        let ordered = scan.ordered;
+        // The rows of one file have an order: what it has said of the time holds in all that is behind.
+        let tells_time = spec.event_time.as_ref().is_some_and(|time| time.tells_time);
+        let ordered = scan.ordered || (tells_time && scan.files.len() == 1);
         let source = match scan.kind.format {
             FileFormat::Parquet => parquet::open(spec, scan, job),
             FileFormat::Csv => csv::open(spec, scan, job),

@@ -14,4 +14,4 @@ pub(crate) use filter::{ScanFilter, apply_mask};
 pub(crate) use layout::{ColumnSource, ReadLayout, constant, to_table_type};
 pub(crate) use partition::file_may_match;
 pub(crate) use spec::{FileScan, ScanFile};
-pub(crate) use split_source::{SplitFormat, SplitProgress, SplitScan, SplitSource};
+pub(crate) use split_source::{SplitFormat, SplitProgress, SplitScan, SplitSource, Wanted};

@@ -22,10 +22,22 @@ use thalweg_runtime::{Error, Result};
 use super::{ReadLayout, ScanFilter, apply_mask};
 use crate::connectors::metadata::RowOrigin;
 
+/// While so many splits wait, a reader begins to fetch the next one before it has read the one in hand.
+const AHEAD_MIN: usize = 16;
+
 /// What a step in a split came to.
 pub enum SplitProgress {
     /// The columns of the layout, in its order, and their length.
     Rows(Vec<ArrayRef>, usize),
+    /// What a format that filters by itself has of the rows that are wanted.
+    Wanted {
+        /// The delivered columns.
+        columns: Vec<ArrayRef>,
+        /// Their length.
+        rows: usize,
+        /// Rows that were looked at, wanted or not.
+        seen: usize,
+    },
     /// The columns of the layout, in its order, and what becomes of each row.
     Changes(Vec<ArrayRef>, Arc<[RowKind]>),
     /// Nothing yet.
@@ -36,10 +48,20 @@ pub enum SplitProgress {
     Finished,
 }
 
+/// What is wanted of the rows to be read next, for formats that need not read what is not.
+pub struct Wanted<'a> {
+    /// Rows must pass it.
+    pub filter: &'a mut ScanFilter,
+    /// So many rows were delivered before.
+    pub skip: usize,
+    /// The delivered columns, as places in the layout.
+    pub output: &'a [usize],
+}
+
 /// A split being read.
 pub trait SplitScan: Send {
-    /// A batch's worth of work.
-    fn step(&mut self, cx: &OperatorContext<'_>) -> Result<SplitProgress>;
+    /// A batch's worth of work. Whoever answers with rows of the layout leaves it to others to choose among them.
+    fn step(&mut self, cx: &OperatorContext<'_>, wanted: Wanted<'_>) -> Result<SplitProgress>;
     /// Where the rows of the last step come from, for metadata.
     fn origin(&self) -> RowOrigin {
         RowOrigin::default()
@@ -68,7 +90,7 @@ struct Shared {
     job: Arc<JobContext>,
     format: Box<dyn SplitFormat>,
     pending: Mutex<VecDeque<(usize, u64)>>,
-    /// Splits that were taken, and whose readers were not stepped again since they said so. Raised under `pending`.
+    /// Splits that were taken, and whose readers have not said so and been stepped again. Raised under `pending`.
     unannounced: AtomicUsize,
     bytes_all: u64,
     bytes_done: AtomicU64,
@@ -105,6 +127,7 @@ impl Source for SplitSource {
             coalescer: Coalescer::new(shared.spec.batch_rows),
             shared,
             current: None,
+            ahead: None,
             done: false,
             finished: Vec::new(),
             resume: Position::default(),
@@ -130,6 +153,8 @@ struct SplitReader {
     filter: ScanFilter,
 
     current: Option<Current>,
+    /// The split behind it, begun and taken from those that are pending.
+    ahead: Option<Current>,
     done: bool,
     coalescer: Coalescer,
     finished: Vec<usize>,
@@ -157,26 +182,75 @@ struct Position {
 }
 
 impl SplitReader {
+    /// Goes on to the next split, or to the end.
     fn take(&mut self) -> Result<()> {
-        let mut pending = self.shared.pending.lock();
-        let next = pending.pop_front();
-        if next.is_some() && self.shared.spec.event_time.is_some() {
-            self.shared.unannounced.fetch_add(1, Ordering::Release);
-            self.unannounced = true;
-        }
-        drop(pending);
-        match next {
-            Some((split, bytes)) => self.start(split, bytes, 0)?,
-            None => self.done = true,
-        }
+        let next = match self.ahead.take() {
+            Some(next) => Some(next),
+            None => self.begin(1)?,
+        };
+        let Some(next) = next else {
+            self.done = true;
+            return Ok(());
+        };
+        self.unannounced = self.shared.spec.event_time.is_some();
+        self.read(next);
+        self.ahead = self.begin(AHEAD_MIN)?;
         Ok(())
     }
 
-    fn start(&mut self, split: usize, bytes: u64, skip: usize) -> Result<()> {
+    /// Begins the first pending split, if at least so many are pending.
+    fn begin(&self, pending_min: usize) -> Result<Option<Current>> {
+        let mut pending = self.shared.pending.lock();
+        if pending.len() < pending_min {
+            return Ok(None);
+        }
+        let Some((split, bytes)) = pending.pop_front() else { return Ok(None) };
+        if self.shared.spec.event_time.is_some() {
+            self.shared.unannounced.fetch_add(1, Ordering::Release);
+        }
+        drop(pending);
+        self.open(split, bytes, 0).map(Some)
+    }
+
+    /// Reads nothing more.
+    fn stop(&mut self) {
+        self.done = true;
+        if self.ahead.take().is_some() && self.shared.spec.event_time.is_some() {
+            self.shared.unannounced.fetch_sub(1, Ordering::Release);
+        }
+    }
+
+    fn open(&self, split: usize, bytes: u64, skip: usize) -> Result<Current> {
         let scan = self.shared.format.open(split, &self.shared.layout, &self.shared.job)?;
-        self.current = Some(Current { split, bytes, scan, rows_done: 0, skip });
-        self.say(SplitEvent::Reading(SplitId(split as u64)));
-        Ok(())
+        Ok(Current { split, bytes, scan, rows_done: 0, skip })
+    }
+
+    fn read(&mut self, next: Current) {
+        self.say(SplitEvent::Reading(SplitId(next.split as u64)));
+        self.current = Some(next);
+    }
+
+    /// Takes the wanted rows of those that the split in hand has looked at.
+    fn take_wanted(
+        &mut self,
+        mut columns: Vec<ArrayRef>,
+        rows: usize,
+        seen: usize,
+    ) -> Result<SourceOutput> {
+        let layout = &self.shared.layout;
+        if let Some(current) = &mut self.current {
+            current.rows_done += seen;
+            current.skip -= current.skip.min(seen);
+            if rows > 0 && layout.has_metadata() {
+                let now_us = self.shared.job.env.now_us();
+                layout.add_metadata(&mut columns, &current.scan.origin(), rows, now_us)?;
+            }
+        }
+        if rows == 0 {
+            return Ok(SourceOutput::Continue);
+        }
+        let batch = self.coalescer.push(Batch::new(columns, rows))?;
+        Ok(batch.map_or(SourceOutput::Continue, |batch| self.deliver(batch)))
     }
 
     /// Takes what the split in hand has given, but for what was delivered before a restore.
@@ -285,7 +359,7 @@ impl SourceReader for SplitReader {
             self.shared.unannounced.fetch_sub(1, Ordering::Release);
         }
         if self.has_enough() {
-            self.done = true;
+            self.stop();
             self.coalescer.clear();
         }
         if self.done {
@@ -295,14 +369,16 @@ impl SourceReader for SplitReader {
             };
         }
         if self.filter.refresh(cx) {
-            self.done = true;
+            self.stop();
             return Ok(SourceOutput::Continue);
         }
         let Some(current) = &mut self.current else {
             self.take()?;
             return Ok(SourceOutput::Continue);
         };
-        match current.scan.step(cx)? {
+        let output = &self.shared.layout.output;
+        let wanted = Wanted { filter: &mut self.filter, skip: current.skip, output };
+        match current.scan.step(cx, wanted)? {
             SplitProgress::Working => Ok(SourceOutput::Continue),
             SplitProgress::Wait => Ok(SourceOutput::Wait(WaitReason::Io)),
             SplitProgress::Finished => Ok(match self.finish_split()? {
@@ -310,6 +386,7 @@ impl SourceReader for SplitReader {
                 None => SourceOutput::Continue,
             }),
             SplitProgress::Rows(columns, rows) => self.take_rows(columns, rows, None),
+            SplitProgress::Wanted { columns, rows, seen } => self.take_wanted(columns, rows, seen),
             SplitProgress::Changes(columns, kinds) => {
                 self.take_rows(columns, kinds.len(), Some(kinds))
             }
@@ -337,7 +414,8 @@ impl SourceReader for SplitReader {
             !current && !position.finished.contains(split)
         });
         if let Some((split, rows)) = position.current {
-            self.start(split, bytes, rows)?;
+            let current = self.open(split, bytes, rows)?;
+            self.read(current);
         }
         self.finished = position.finished.clone();
         self.resume = position;

@@ -11,7 +11,9 @@ use super::records::ObjectRecords;
 use super::table::ReadSpec;
 use crate::connectors::files::strip_compression;
 use crate::connectors::metadata::RowOrigin;
-use crate::connectors::scan::{ReadLayout, SplitFormat, SplitProgress, SplitScan, SplitSource};
+use crate::connectors::scan::{
+    ReadLayout, SplitFormat, SplitProgress, SplitScan, SplitSource, Wanted,
+};
 use crate::connectors::text::{Pieces, Structure, TextBlocks};
 
 /// Objects have no quoting that spans lines.
@@ -73,7 +75,7 @@ struct SingleFileScan {
 }
 
 impl SplitScan for SingleFileScan {
-    fn step(&mut self, cx: &OperatorContext<'_>) -> Result<SplitProgress> {
+    fn step(&mut self, cx: &OperatorContext<'_>, _wanted: Wanted<'_>) -> Result<SplitProgress> {
         if !self.blocks.ready(cx.waker)? {
             return Ok(SplitProgress::Wait);
         }

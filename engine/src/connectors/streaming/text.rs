@@ -3,7 +3,6 @@
 //! An incomplete last line waits for the rest of it, or for the end. What was read is gone for others: a position says
 //! nothing, and whoever goes on at one reads what comes then.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -130,7 +129,7 @@ impl TextFormat {
                     found: RecordIndex::new(names.len()),
                     names,
                     batch_rows,
-                    left_out: BTreeSet::new(),
+                    chosen: None,
                 }))
             }
             TextShape::Json => {

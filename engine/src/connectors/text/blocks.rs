@@ -24,9 +24,11 @@ use crate::connectors::metadata::RowOrigin;
 use crate::connectors::scan::{ScanFile, SplitProgress};
 
 /// Bytes of a piece.
-const PIECE_BYTES: u64 = 4 << 20;
+const PIECE_BYTES: u64 = 1 << 20;
+/// Bytes read at once: what has been read is looked through while a core's own cache has it.
+const READ_BYTES: usize = 256 << 10;
 /// Bytes read behind a piece at once, for its last record.
-const TAIL_BYTES: u64 = 64 << 10;
+const TAIL_BYTES: u64 = 32 << 10;
 /// Bytes by which a block grows when a record is still not whole, and of each step through a packed file.
 const STEP_BYTES: usize = 1 << 20;
 /// Bytes that a record may have.
@@ -141,7 +143,7 @@ impl PiecesState {
         while self.before.len() <= piece {
             let &(quoting, lines) = self.before.last()?;
             let summary = self.summaries[self.before.len() - 1].as_ref()?;
-            self.before.push((summary.after(quoting), lines + summary.lines));
+            self.before.push((summary.after(quoting), lines + summary.lines()));
         }
         self.before.get(piece).copied()
     }
@@ -262,12 +264,13 @@ impl Pieces {
         let lead = u64::from(start > 0);
         let end = (start + PIECE_BYTES).min(self.file.size);
         let to = (end + TAIL_BYTES).min(self.file.size);
-        let result = self.read_range(env, start - lead, to);
-        let summary = result.as_ref().map_or(Summary::default(), |(_, bytes)| {
-            let whole =
-                (lead as usize).min(bytes.len())..((lead + end - start) as usize).min(bytes.len());
-            Summary::of(&self.structure, &bytes[whole])
+        let whole = lead as usize..(lead + end - start) as usize;
+        let mut summary = Summary::default();
+        let result = self.read_range(env, start - lead, to, |from, bytes| {
+            let within = |at: usize| at.clamp(from, from + bytes.len()) - from;
+            summary.extend(&self.structure, &bytes[within(whole.start)..within(whole.end)]);
         });
+        let summary = result.as_ref().map_or(Summary::default(), |_| summary);
         let mut state = self.state.lock();
         state.summaries[piece] = Some(summary);
         state.waiters.drain(..).for_each(Waker::wake);
@@ -275,25 +278,36 @@ impl Pieces {
         let (file, bytes) = result?;
         Ok(Piece {
             last: to == self.file.size,
-            end: ((lead + end - start) as usize).min(bytes.len()),
+            end: whole.end.min(bytes.len()),
             lead: lead as usize,
             bytes,
             file,
         })
     }
 
+    /// Reads bytes of the file, and shows them a little at a time, each with its place among them.
     fn read_range(
         &self,
         env: &Arc<dyn Environment>,
         from: u64,
         to: u64,
+        mut look: impl FnMut(usize, &[u8]),
     ) -> Result<(Arc<dyn ReadFile>, Bytes)> {
-        let context = || format!("cannot read \"{}\"", self.file.name);
-        let file = env.open_file(&self.file.path).map_err(|e| Error::io(context(), &e))?;
+        let context =
+            |e: &std::io::Error| Error::io(format!("cannot read \"{}\"", self.file.name), e);
+        let file = env.open_file(&self.file.path).map_err(|e| context(&e))?;
         let length = usize::try_from(to - from).unwrap_or(usize::MAX);
         let mut buffer = BufferPool::process().take(length);
-        let read = file.read_at(buffer.bytes_mut(), from).map_err(|e| Error::io(context(), &e))?;
-        Ok((file, buffer.freeze().slice(..read)))
+        let mut filled = 0;
+        for part in buffer.bytes_mut().chunks_mut(READ_BYTES) {
+            let read = file.read_at(part, from + filled as u64).map_err(|e| context(&e))?;
+            look(filled, &part[..read]);
+            filled += read;
+            if read < part.len() {
+                break;
+            }
+        }
+        Ok((file, buffer.freeze().slice(..filled)))
     }
 }
 

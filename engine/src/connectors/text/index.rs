@@ -6,7 +6,7 @@
 //! each, and what the fast way finds is what the slow one would find. Positions are 32 bits wide: a block is shorter than
 //! 4 GB, as a record has at most 512 MB.
 
-use thalweg_runtime::memory::{LANES, byte_places};
+use thalweg_runtime::memory::{LANES, bit_places, byte_places};
 
 use super::record::{Field, Structure};
 
@@ -76,7 +76,7 @@ impl RecordIndex {
     pub fn push(&mut self, fields: &[Field]) {
         debug_assert_eq!(fields.len(), self.width);
         let filled = self.starts.len() * self.width;
-        self.make_room(filled);
+        self.make_room(filled, 0);
         self.starts.push(fields.first().map_or(0, |field| field.raw().start as u32));
         for (end, field) in self.ends[filled..].iter_mut().zip(fields) {
             *end = field.raw().end as u32;
@@ -89,6 +89,7 @@ impl RecordIndex {
             return stretch.from;
         };
         let mut scan = Scan {
+            is_quoting: structure.quote.is_some(),
             empty_lines: structure.empty_lines,
             until: stretch.until,
             records_max: stretch.records_max,
@@ -99,42 +100,46 @@ impl RecordIndex {
         let mut places = std::mem::take(&mut self.places);
         places.resize(AT_ONCE_MAX, [0; 4]);
         let (mut at, mut at_once) = (stretch.from.min(stretch.bytes.len()), AT_ONCE_MIN);
-        'text: loop {
+        loop {
             let found = byte_places(&stretch.bytes[at..], &wanted, &mut places[..at_once]);
-            for &[delimiters, feeds, returns, quotes] in &places[..found] {
-                let quotes = if structure.quote.is_some() { quotes } else { 0 };
-                let bytes = Structural { delimiters, feeds, returns, quotes };
-                if !self.take(&mut scan, bytes, at, stretch.bytes) {
-                    break 'text;
-                }
-                at += LANES;
-            }
-            if found < at_once {
+            if !self.take(&mut scan, &places[..found], at, stretch.bytes) || found < at_once {
                 break;
             }
+            at += found * LANES;
             at_once = (at_once * 2).min(AT_ONCE_MAX);
         }
         self.places = places;
         scan.next
     }
 
-    /// Takes what ends in 64 bytes at `at`; whether the scan goes on.
-    #[inline(always)]
-    fn take(&mut self, scan: &mut Scan, found: Structural, at: usize, bytes: &[u8]) -> bool {
-        let (separators, feeds, regular) = scan.carry.resolve(found);
-        if separators != 0 {
-            self.make_room(scan.fields);
-            scan.fields += write_places(separators, at as u32, &mut self.ends[scan.fields..]);
-        }
-        let mut feeds = feeds & regular;
-        while feeds != 0 {
-            let feed = at + feeds.trailing_zeros() as usize;
-            if !self.end_record(scan, feed, bytes) {
-                return false;
+    /// Takes what ends in the bytes at `at`; whether the scan goes on.
+    fn take(&mut self, scan: &mut Scan, places: &[[u64; 4]], at: usize, bytes: &[u8]) -> bool {
+        let (mut separators, mut line_ends) = ([0; AT_ONCE_MAX], [0; AT_ONCE_MAX]);
+        let (mut taken, mut all_regular) = (0, true);
+        for &[delimiters, feeds, returns, quotes] in places {
+            let quotes = if scan.is_quoting { quotes } else { 0 };
+            let found = Structural { delimiters, feeds, returns, quotes };
+            let (separating, feeds, regular) = scan.carry.resolve(found);
+            (separators[taken], line_ends[taken]) = (separating, feeds & regular);
+            taken += 1;
+            if regular != u64::MAX {
+                all_regular = false;
+                break;
             }
-            feeds &= feeds - 1;
         }
-        regular == u64::MAX
+        self.make_room(scan.fields, taken);
+        scan.fields += bit_places(&separators[..taken], at as u32, &mut self.ends[scan.fields..]);
+        for (i, &feeds) in line_ends[..taken].iter().enumerate() {
+            let mut feeds = feeds;
+            while feeds != 0 {
+                let feed = at + i * LANES + feeds.trailing_zeros() as usize;
+                if !self.end_record(scan, feed, bytes) {
+                    return false;
+                }
+                feeds &= feeds - 1;
+            }
+        }
+        all_regular
     }
 
     /// Adds the record that ends at a line feed, if it is regular; whether the scan goes on.
@@ -161,8 +166,9 @@ impl RecordIndex {
         true
     }
 
-    fn make_room(&mut self, filled: usize) {
-        let needed = filled + LANES.max(self.width);
+    /// Makes room for a record, and for all that can end in so many times [`LANES`] bytes.
+    fn make_room(&mut self, filled: usize, lanes: usize) {
+        let needed = filled + (lanes * LANES).max(self.width);
         if self.ends.len() < needed {
             self.ends.resize(needed * 2, 0);
         }
@@ -189,6 +195,8 @@ struct Structural {
 
 /// How far a scan is.
 struct Scan {
+    /// Whether quotes have a meaning.
+    is_quoting: bool,
     empty_lines: bool,
     until: usize,
     records_max: usize,
@@ -257,22 +265,4 @@ impl Carry {
 #[inline(always)]
 fn odd_before_and_at(bits: u64) -> u64 {
     [1, 2, 4, 8, 16, 32].into_iter().fold(bits, |bits, by| bits ^ bits << by)
-}
-
-/// Writes the places of bits, the lowest first, behind `base`; the answer is how many there are. More may be written.
-#[inline(always)]
-fn write_places(mut bits: u64, base: u32, out: &mut [u32]) -> usize {
-    /// Places that are written without asking whether there are as many: fewer questions are answered wrongly.
-    const AT_ONCE: usize = 4;
-    let count = bits.count_ones() as usize;
-    for out in out[..LANES].chunks_exact_mut(AT_ONCE) {
-        for place in out {
-            *place = base.wrapping_add(bits.trailing_zeros());
-            bits &= bits.wrapping_sub(1);
-        }
-        if bits == 0 {
-            break;
-        }
-    }
-    count
 }

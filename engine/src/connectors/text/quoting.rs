@@ -23,38 +23,50 @@ pub enum Quoting {
 pub struct Summary {
     /// The state behind the piece for each state before it, in the order of [`Quoting`].
     ends: [Quoting; 4],
-    /// Line ends in it.
-    pub lines: u64,
+    feeds: u64,
+    /// Carriage returns, as long as there was no line feed.
+    returns: u64,
 }
 
 impl Default for Summary {
     /// Of an empty piece.
     fn default() -> Self {
         use Quoting::*;
-        Summary { ends: [FieldStart, Unquoted, Quoted, QuoteInQuoted], lines: 0 }
+        let ends = [FieldStart, Unquoted, Quoted, QuoteInQuoted];
+        Summary { ends, feeds: 0, returns: 0 }
     }
 }
 
 impl Summary {
     /// Looks through a piece.
+    #[cfg(test)]
     pub fn of(structure: &Structure, bytes: &[u8]) -> Self {
-        let (mut ends, mut feeds, mut returns) = (Summary::default().ends, 0, 0);
+        let mut summary = Summary::default();
+        summary.extend(structure, bytes);
+        summary
+    }
+
+    /// Looks through the bytes behind those before; whoever has just read them has them in a cache.
+    pub fn extend(&mut self, structure: &Structure, bytes: &[u8]) {
         // Parts that stay in the processor's first cache are looked through several times. Soon only two states differ.
         for part in bytes.chunks(PART_BYTES) {
-            feeds += memchr::memchr_iter(b'\n', part).count();
-            if feeds == 0 {
-                returns += memchr::memchr_iter(b'\r', part).count();
+            self.feeds += memchr::memchr_iter(b'\n', part).count() as u64;
+            if self.feeds == 0 {
+                self.returns += memchr::memchr_iter(b'\r', part).count() as u64;
             }
-            let before = ends;
+            let before = self.ends;
             for i in 0..before.len() {
-                ends[i] = match before[..i].iter().position(|state| *state == before[i]) {
-                    Some(same) => ends[same],
+                self.ends[i] = match before[..i].iter().position(|state| *state == before[i]) {
+                    Some(same) => self.ends[same],
                     None => end_state(structure, part, before[i]),
                 };
             }
         }
-        let lines = if feeds > 0 { feeds } else { returns };
-        Summary { ends, lines: lines as u64 }
+    }
+
+    /// Line ends in the piece.
+    pub fn lines(&self) -> u64 {
+        if self.feeds > 0 { self.feeds } else { self.returns }
     }
 
     /// The state behind the piece.
