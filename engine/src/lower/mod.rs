@@ -111,12 +111,8 @@ impl<'a> Lowering<'a> {
             PhysicalOp::StreamJoin { .. } => self.stream_join(node),
             PhysicalOp::RowWindows(windows) => self.row_windows(node, windows),
             PhysicalOp::Fold => self.fold(node),
-            PhysicalOp::ChangelogWindow { partition_by, order_by, functions, keep } => {
-                self.changelog_window(node, partition_by, order_by, functions, *keep)
-            }
-            PhysicalOp::EventTimeWindow { partition_by, order_by, functions, completion } => {
-                self.event_time_window(node, partition_by, order_by, functions, completion)
-            }
+            PhysicalOp::ChangelogWindow { .. } => self.changelog_window(node),
+            PhysicalOp::EventTimeWindow { .. } => self.event_time_window(node),
             PhysicalOp::HashAggregate { .. } => self.hash_aggregate(node),
             PhysicalOp::SortAggregate { .. } => self.sort_aggregate(node),
             PhysicalOp::Sort { keys, fetch } => self.sort(node, keys, *fetch),

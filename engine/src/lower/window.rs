@@ -5,17 +5,17 @@ use datafusion_expr::expr::NullTreatment;
 use datafusion_expr::{
     Expr as LogicalExpr, WindowFrame, WindowFrameBound, WindowFrameUnits, WindowFunctionDefinition,
 };
-use thalweg_optimizer::physical::{ColumnId, PhysicalNode, WindowCall};
+use thalweg_optimizer::physical::{ColumnId, PhysicalNode, PhysicalOp, WindowCall};
 use thalweg_optimizer::properties::SortKey;
 use thalweg_optimizer::{Completion, CompletionUnit};
-use thalweg_runtime::Result;
 use thalweg_runtime::expr::Literal;
 use thalweg_runtime::operators::OperatorSpec;
-use thalweg_runtime::operators::changelog_window::{ChangelogWindowSpec, KeepSpec};
+use thalweg_runtime::operators::changelog_window::{ChangelogWindowSpec, ClosingSpec, KeepSpec};
 use thalweg_runtime::operators::event_time_window::{self, CompletionSpec, EventTimeWindowSpec};
 use thalweg_runtime::operators::window::{
     FrameBound, FrameUnits, WindowFrameSpec, WindowFunctionSpec, WindowSpec,
 };
+use thalweg_runtime::{Error, Result};
 
 use super::Lowering;
 use super::expr::Scope;
@@ -36,38 +36,42 @@ impl Lowering<'_> {
         Ok(fragment)
     }
 
-    pub(super) fn changelog_window(
-        &mut self,
-        node: &PhysicalNode,
-        partition_by: &[LogicalExpr],
-        order_by: &[SortKey],
-        functions: &[WindowCall],
-        keep: Option<usize>,
-    ) -> Result<Fragment> {
+    pub(super) fn changelog_window(&mut self, node: &PhysicalNode) -> Result<Fragment> {
         let mut fragment = self.input(node)?;
+        let PhysicalOp::ChangelogWindow { partition_by, order_by, functions, keep, closing } =
+            &node.op
+        else {
+            return Err(Error::Internal("not a changelog window".into()));
+        };
+        let closing = closing.as_ref().map(|closing| -> Result<ClosingSpec> {
+            Ok(ClosingSpec {
+                completion: self.completion(closing, &fragment.columns)?,
+                lateness_us: closing.early_us.unwrap_or(0),
+            })
+        });
         let spec = ChangelogWindowSpec {
             window: self.window_spec(&fragment.columns, partition_by, order_by, functions)?,
             withdrawn: node.inputs[0].node.changes,
             keep: keep.map(|rows| KeepSpec { rows }),
+            closing: closing.transpose()?,
         };
         fragment.columns.extend(functions.iter().map(|f| f.output));
         fragment.push(node.id, OperatorSpec::ChangelogWindow(spec));
         Ok(fragment)
     }
 
-    pub(super) fn event_time_window(
-        &mut self,
-        node: &PhysicalNode,
-        partition_by: &[LogicalExpr],
-        order_by: &[SortKey],
-        functions: &[WindowCall],
-        completion: &Completion,
-    ) -> Result<Fragment> {
+    pub(super) fn event_time_window(&mut self, node: &PhysicalNode) -> Result<Fragment> {
         let mut fragment = self.input(node)?;
+        let PhysicalOp::EventTimeWindow { partition_by, order_by, functions, completion, keep } =
+            &node.op
+        else {
+            return Err(Error::Internal("not a window by event time".into()));
+        };
         let spec = EventTimeWindowSpec {
             window: self.window_spec(&fragment.columns, partition_by, order_by, functions)?,
             completion: self.completion(completion, &fragment.columns)?,
             withdrawn: node.inputs[0].node.changes,
+            keep: *keep,
         };
         fragment.columns.extend(functions.iter().map(|f| f.output));
         fragment.push(node.id, OperatorSpec::EventTimeWindow(spec));

@@ -71,7 +71,14 @@ fn random_rows(seed: u64) -> Vec<(&'static str, i64, u32)> {
     (0..200).map(row).collect()
 }
 
-const OVER: [&str; 9] = [
+const OVER: [&str; 13] = [
+    "max(v) OVER (PARTITION BY k ORDER BY ts), min(k) OVER (ORDER BY ts, v), first_value(v) OVER (PARTITION BY k ORDER BY ts, v)",
+    "avg(nullif(v % 5, 0)) OVER (PARTITION BY k ORDER BY ts RANGE BETWEEN UNBOUNDED PRECEDING AND INTERVAL '4' SECOND PRECEDING)",
+    "last_value(nullif(v % 5, 0)) IGNORE NULLS OVER (ORDER BY ts, v ROWS BETWEEN UNBOUNDED PRECEDING AND 2 PRECEDING), \
+     nth_value(v, 4) OVER (PARTITION BY k ORDER BY ts, v), count(DISTINCT v % 7) OVER (PARTITION BY k ORDER BY ts, v)",
+    "sum(v) FILTER (WHERE v % 3 = 0) OVER (PARTITION BY k ORDER BY ts), string_agg(k, ',') OVER (ORDER BY ts, v), \
+     count(*) OVER (PARTITION BY k ORDER BY ts, v ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW), \
+     sum(v) OVER (PARTITION BY k ORDER BY ts RANGE BETWEEN INTERVAL '3' SECOND PRECEDING AND CURRENT ROW)",
     "row_number() OVER (PARTITION BY k ORDER BY ts, v)",
     "rank() OVER (PARTITION BY k ORDER BY ts), dense_rank() OVER (PARTITION BY k ORDER BY ts)",
     "sum(v) OVER (PARTITION BY k ORDER BY ts RANGE INTERVAL '10' SECOND PRECEDING)",
@@ -149,6 +156,11 @@ fn what_is_kept_is_told() {
         ),
         (
             "sum(v) OVER (PARTITION BY k ORDER BY ts)",
+            "UNBOUNDED because one state of every partition is kept",
+        ),
+        ("sum(v) OVER (ORDER BY ts)", "bounded by the watermark on ts"),
+        (
+            "lag(v) IGNORE NULLS OVER (PARTITION BY k ORDER BY ts)",
             "UNBOUNDED because every row before may count",
         ),
         (

@@ -184,9 +184,20 @@ impl<'a> Names<'a> {
             PhysicalOp::Window { partition_by, order_by, functions } => {
                 self.window(partition_by, order_by, functions)
             }
-            PhysicalOp::ChangelogWindow { partition_by, order_by, functions, keep } => {
-                let keep = keep.map(|keep| format!(" first {keep}")).unwrap_or_default();
-                self.window(partition_by, order_by, functions) + &keep
+            PhysicalOp::ChangelogWindow { partition_by, order_by, functions, keep, closing } => {
+                let closing = closing.as_ref().map(|closing| {
+                    let late = closing.early_us.unwrap_or(0) as f64 / 1e6;
+                    let time = self.column(closing.time);
+                    match late > 0.0 {
+                        true => format!(
+                            " partitions are kept until the watermark is {late} s past {time}"
+                        ),
+                        false => format!(" partitions are kept until the watermark passes {time}"),
+                    }
+                });
+                self.window(partition_by, order_by, functions)
+                    + &first(*keep)
+                    + &closing.unwrap_or_default()
             }
             PhysicalOp::RowWindows(spec) => {
                 let of = match spec.keys.is_empty() {
@@ -206,7 +217,7 @@ impl<'a> Names<'a> {
                 };
                 format!("{}{of}{order}{leaves}", spec.kind.name())
             }
-            PhysicalOp::EventTimeWindow { partition_by, order_by, functions, completion } => {
+            PhysicalOp::EventTimeWindow { partition_by, order_by, functions, completion, keep } => {
                 let complete = match completion.unit {
                     CompletionUnit::Partition => "partitions",
                     CompletionUnit::Row(_) => "rows",
@@ -214,6 +225,7 @@ impl<'a> Names<'a> {
                 };
                 let time = self.column(completion.time);
                 self.window(partition_by, order_by, functions)
+                    + &first(*keep)
                     + &format!(" {complete} leave when the watermark passes {time}")
             }
             PhysicalOp::Fold => String::new(),
@@ -346,4 +358,9 @@ impl<'a> Names<'a> {
         }
         text
     }
+}
+
+/// How many rows of a partition matter, if not all.
+fn first(keep: Option<usize>) -> String {
+    keep.map(|keep| format!(" first {keep}")).unwrap_or_default()
 }

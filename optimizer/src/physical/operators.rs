@@ -235,6 +235,8 @@ pub enum PhysicalOp {
         functions: Vec<WindowCall>,
         /// Only so many rows of a partition matter, in its order.
         keep: Option<usize>,
+        /// When partitions are complete, which are forgotten then.
+        closing: Option<Completion>,
     },
     /// Gives rows windows that rows make, or keeps the last rows of groups.
     RowWindows(RowWindowsSpec),
@@ -248,6 +250,8 @@ pub enum PhysicalOp {
         functions: Vec<WindowCall>,
         /// When rows are complete.
         completion: Completion,
+        /// Only so many rows of a partition matter, in its order; of partitions that are complete as a whole.
+        keep: Option<usize>,
     },
     /// The rows that are left of a changelog at its end.
     Fold,

@@ -58,10 +58,16 @@ impl Names<'_> {
                 ),
                 _ => "state UNBOUNDED because rows of either side may match for ever".to_owned(),
             }),
-            PhysicalOp::ChangelogWindow { keep, partition_by, .. } => {
+            PhysicalOp::ChangelogWindow { closing: Some(closing), .. } => {
+                Some(format!("state bounded by the watermark on {}", self.column(closing.time)))
+            }
+            PhysicalOp::ChangelogWindow { keep, partition_by, closing: None, .. } => {
                 let kept = keep.filter(|_| !node.inputs.iter().any(|input| input.node.changes));
                 Some(match (kept, partition_by.is_empty()) {
                     (Some(rows), true) => format!("state bounded by {rows} rows"),
+                    (Some(_) | None, false) if self.state_ttl_us > 0 => {
+                        self.by_ttl("the last change of a partition")
+                    }
                     (Some(rows), false) => {
                         format!("state UNBOUNDED because {rows} rows of every partition are kept")
                     }
@@ -126,8 +132,16 @@ impl Names<'_> {
     fn completing_state(&self, completion: &Completion, partitioned: bool) -> String {
         let bounded = format!("state bounded by the watermark on {}", self.column(completion.time));
         let CompletionUnit::Row(reach) = completion.unit else { return bounded };
+        let kept = reach.rows_before != Some(0) || reach.running || reach.numbers;
+        if kept && partitioned && self.state_ttl_us > 0 {
+            return format!("{bounded} and {}", self.by_ttl("the last row of a partition"))
+                .replace("and state bounded by", "and by");
+        }
         match reach.rows_before {
             None => "state UNBOUNDED because every row before may count".to_owned(),
+            Some(_) if reach.running && partitioned => {
+                "state UNBOUNDED because one state of every partition is kept".to_owned()
+            }
             Some(_) if reach.numbers && partitioned => {
                 "state UNBOUNDED because the rows of every partition are numbered".to_owned()
             }

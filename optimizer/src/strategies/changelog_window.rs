@@ -56,13 +56,17 @@ fn operator(
 ) -> PhysicalOp {
     let partition_by = partition_by.iter().map(|column| column.expr()).collect();
     let (order_by, functions) = (order_by.to_vec(), functions.to_vec());
-    match completion {
+    match completion.filter(|completion| completion.early_us.is_none()) {
         Some(completion) => PhysicalOp::EventTimeWindow {
             partition_by,
             order_by,
             functions,
             completion: completion.clone(),
+            keep,
         },
-        None => PhysicalOp::ChangelogWindow { partition_by, order_by, functions, keep },
+        None => {
+            let closing = completion.cloned();
+            PhysicalOp::ChangelogWindow { partition_by, order_by, functions, keep, closing }
+        }
     }
 }

@@ -28,6 +28,9 @@ pub struct Completion {
     pub bound: Expr,
     /// The column that stands for the watermark in the bound.
     pub watermark: ColumnId,
+    /// Where results are told before they are complete: how far the watermark is past a partition when it is forgotten,
+    /// in microseconds.
+    pub early_us: Option<i64>,
 }
 
 impl Completion {
@@ -67,6 +70,8 @@ pub struct Reach {
     pub time_after: i64,
     /// Whether rows of a partition are numbered.
     pub numbers: bool,
+    /// Whether rows depend on all before them through one state of these.
+    pub running: bool,
 }
 
 impl Reach {
@@ -76,6 +81,7 @@ impl Reach {
         rows_after: 0,
         time_after: 0,
         numbers: false,
+        running: false,
     };
 
     fn and(self, other: Self) -> Self {
@@ -85,6 +91,7 @@ impl Reach {
             rows_after: self.rows_after.max(other.rows_after),
             time_after: self.time_after.max(other.time_after),
             numbers: self.numbers || other.numbers,
+            running: self.running || other.running,
         }
     }
 }
@@ -103,7 +110,7 @@ pub(super) fn of_window(
     }
     let by = |time: ColumnId, unit| {
         let (bound, watermark) = bounds.of_expr(&time.expr(), columns)?;
-        Some(Completion { unit, time, bound, watermark })
+        Some(Completion { unit, time, bound, watermark, early_us: None })
     };
     let ordered = order_by.first().filter(|key| !key.descending && !key.nulls_first);
     if let Some(gap) = session_gap(functions) {
@@ -137,7 +144,7 @@ pub(super) fn of_rows(
     output.iter().find_map(|&time| {
         let (bound, watermark) = bounds.of_expr(&time.expr(), columns)?;
         let unit = CompletionUnit::Row(Reach::NOTHING);
-        Some(Completion { unit, time, bound, watermark })
+        Some(Completion { unit, time, bound, watermark, early_us: None })
     })
 }
 
@@ -202,16 +209,45 @@ fn reach_of(call: &WindowCall, time: &DataType) -> Option<Reach> {
         }
         _ => {}
     }
-    Some(before(&call.frame, time)?.and(after(&call.frame, time)?))
+    let before = match begins_with_partition(&call.frame) {
+        true if runs(call) => behind(&call.frame, time)?,
+        true => Reach { rows_before: None, ..nothing },
+        false => before(&call.frame, time)?,
+    };
+    Some(before.and(after(&call.frame, time)?))
+}
+
+fn begins_with_partition(frame: &WindowFrame) -> bool {
+    matches!(&frame.start_bound, WindowFrameBound::Preceding(offset) if offset.is_null())
+}
+
+/// Whether one state of the rows before is all that a function with growing frames needs.
+fn runs(call: &WindowCall) -> bool {
+    call.function.name() != "nth_value" || call.args.get(1).is_none_or(|n| whole(n).is_some())
+}
+
+/// What a function looks at that has one state of the rows before: those that are not in the frame yet.
+fn behind(frame: &WindowFrame, time: &DataType) -> Option<Reach> {
+    let running = Reach { running: true, ..Reach::NOTHING };
+    Some(match (&frame.end_bound, frame.units) {
+        (WindowFrameBound::Preceding(offset), _) if offset.is_null() => return None,
+        (WindowFrameBound::Preceding(offset), WindowFrameUnits::Rows) => {
+            Reach { rows_before: Some(count(offset)?), ..running }
+        }
+        (WindowFrameBound::Preceding(offset), WindowFrameUnits::Range) => {
+            Reach { time_before: units(offset, time)?, ..running }
+        }
+        (WindowFrameBound::Preceding(_), WindowFrameUnits::Groups) => {
+            Reach { rows_before: None, ..Reach::NOTHING }
+        }
+        (WindowFrameBound::CurrentRow | WindowFrameBound::Following(_), _) => running,
+    })
 }
 
 /// What the first row of a frame asks for.
 fn before(frame: &WindowFrame, time: &DataType) -> Option<Reach> {
     let nothing = Reach::NOTHING;
     match &frame.start_bound {
-        WindowFrameBound::Preceding(offset) if offset.is_null() => {
-            Some(Reach { rows_before: None, ..nothing })
-        }
         WindowFrameBound::Preceding(offset) => Some(match frame.units {
             WindowFrameUnits::Rows => Reach { rows_before: Some(count(offset)?), ..nothing },
             WindowFrameUnits::Range => Reach { time_before: units(offset, time)?, ..nothing },

@@ -428,7 +428,15 @@ impl Walk<'_> {
             )
             .filter(|completion| !input.changes || completion.takes_changes());
         }
-        if let Some(completion) = completion {
+        let early = self.emit.filter(|emit| emit.when == EmitWhen::Update && !input.changes);
+        if let Some(emit) = early {
+            let bounds = (&self.bounds, &*self.columns);
+            *completion =
+                completion::of_window((partition_by, &[]), functions, false, bounds.0, bounds.1)
+                    .filter(|completion| completion.unit == CompletionUnit::Partition)
+                    .map(|c| Completion { early_us: Some(emit.allow_lateness_us), ..c });
+            self.obeyed |= completion.is_some();
+        } else if let Some(completion) = completion {
             self.obeyed = true;
             let columns = &rel.inputs[0].output;
             completion::keep_bounds(completion, columns, functions, &mut self.bounds);

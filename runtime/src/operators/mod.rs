@@ -51,6 +51,7 @@ mod time_bound;
 pub mod top_n;
 pub mod union;
 pub mod unnest;
+mod untouched;
 pub mod values;
 pub mod window;
 

@@ -4,14 +4,18 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array};
-use arrow_schema::DataType;
+use arrow_schema::{DataType, TimeUnit};
 
 use super::OperatorSpec;
+use super::changelog_window::{ChangelogWindowSpec, KeepSpec};
+use super::event_time_window::{CompletionSpec, CompletionUnit, EventTimeWindowSpec, Reach};
 use super::harness::{Driver, Interruptions, rows};
 use super::hash_aggregate::{AggregatePhase, AggregateSpec, Emission, HashAggregateSpec};
+use super::sort_key_spec::SortKeySpec;
 use super::stream_join::{StreamJoinColumn, StreamJoinKind, StreamJoinSide, StreamJoinSpec};
+use super::window::{FrameBound, FrameUnits, WindowFrameSpec, WindowFunctionSpec, WindowSpec};
 use crate::batch::Batch;
-use crate::element::{RowKind, StreamElement};
+use crate::element::{RowKind, StreamElement, Watermark};
 use crate::env::Sim;
 use crate::expr::{Expr, FunctionRegistry};
 use crate::graph::JobGraph;
@@ -100,6 +104,103 @@ fn groups_that_nothing_touches_begin_anew() {
         assert_eq!(groups.feed(700, 0, &[(Insert, 2, 5)]), [""; 0]);
         assert_eq!(groups.feed(700, 0, &[(Insert, 2, 6), (Insert, 1, 3)]), ["+1|3"]);
         assert_eq!(groups.feed(2_000, 0, &[(Insert, 2, 1), (Insert, 1, 4)]), ["+2|1", "+1|4"]);
+    }
+}
+
+fn window(function: WindowFunctionSpec) -> WindowSpec {
+    WindowSpec {
+        input: vec![DataType::Int64; 2],
+        partition_by: vec![Expr::Column(0)],
+        order_by: vec![SortKeySpec::ascending(Expr::Column(1))],
+        functions: vec![function],
+    }
+}
+
+fn function(name: &str, args: Vec<Expr>, result: DataType) -> WindowFunctionSpec {
+    WindowFunctionSpec {
+        function: name.into(),
+        aggregate: name == "sum",
+        arg_types: vec![DataType::Int64; args.len()],
+        args,
+        frame: WindowFrameSpec {
+            units: FrameUnits::Rows,
+            start: FrameBound::UnboundedPreceding,
+            end: FrameBound::CurrentRow,
+        },
+        filter: None,
+        distinct: false,
+        ignore_nulls: false,
+        result,
+    }
+}
+
+#[test]
+fn partitions_of_first_rows_that_nothing_touches_begin_anew() {
+    for (interruptions, withdrawn) in BOTH.into_iter().flat_map(|i| [(i, false), (i, true)]) {
+        let spec = OperatorSpec::ChangelogWindow(ChangelogWindowSpec {
+            window: window(function("row_number", vec![], DataType::UInt64)),
+            withdrawn,
+            keep: Some(KeepSpec { rows: 1 }),
+            closing: None,
+        });
+        let mut first = Clocked::new(&spec, interruptions);
+        assert_eq!(first.feed(0, 0, &[(Insert, 1, 10), (Insert, 2, 20)]), ["+1|10|1", "+2|20|1"]);
+        assert_eq!(first.feed(700, 0, &[(Insert, 2, 9)]), ["-2|20|1", "+2|9|1"]);
+        // A row that is not the first one touches its partition, too.
+        assert_eq!(first.feed(700, 0, &[(Insert, 2, 15)]), [""; 0]);
+        assert_eq!(first.feed(700, 0, &[(Insert, 2, 16), (Insert, 1, 30)]), ["+1|30|1"]);
+        assert_eq!(first.feed(2_000, 0, &[(Insert, 2, 17)]), ["+2|17|1"]);
+        if withdrawn {
+            assert_eq!(first.feed(0, 0, &[(Delete, 2, 9), (Delete, 1, 30)]), [""; 0]);
+            assert_eq!(first.feed(0, 0, &[(Delete, 2, 17)]), ["-2|17|1"]);
+        }
+    }
+}
+
+#[test]
+fn partitions_of_running_functions_that_nothing_touches_begin_anew() {
+    let sum = || function("sum", vec![Expr::Column(1)], DataType::Int64);
+    let distinct = || WindowFunctionSpec { distinct: true, ..sum() };
+    let lag = || function("lag", vec![Expr::Column(1)], DataType::Int64);
+    // What the second row gives, the third, and the one that comes too late for what was before.
+    let running = [
+        (sum(), 0, ["30", "60", "40"]),
+        (distinct(), 0, ["30", "60", "40"]),
+        (lag(), 1, ["10", "20", "∅"]),
+    ];
+    for (interruptions, (function, rows_before, [second, third, anew])) in
+        BOTH.into_iter().flat_map(|i| running.clone().map(|case| (i, case)))
+    {
+        let bound =
+            Expr::Cast { expr: Box::new(Expr::Column(0)), to: DataType::Int64, fallible: false };
+        let reach = Reach { rows_before: Some(rows_before), ..Reach::NOTHING };
+        let spec = OperatorSpec::EventTimeWindow(EventTimeWindowSpec {
+            window: window(function),
+            completion: CompletionSpec {
+                unit: CompletionUnit::Row(reach),
+                time: Expr::Column(1),
+                bound,
+                watermark_type: DataType::Timestamp(TimeUnit::Microsecond, None),
+            },
+            withdrawn: false,
+            keep: None,
+        });
+        let mut sums = Clocked::new(&spec, interruptions);
+        let mut feed = |after_ms, row: (RowKind, i64, i64), watermark| {
+            sums.feed(after_ms, 0, &[row]);
+            let passed = StreamElement::Watermark(Watermark(watermark));
+            let out = sums.driver.feed(PortId(0), passed).unwrap();
+            let batches = out.into_iter().filter_map(|element| match element {
+                StreamElement::Batch(batch) => Some(batch.compact().unwrap()),
+                _ => None,
+            });
+            rows(&batches.collect::<Vec<_>>())
+        };
+        feed(0, (Insert, 1, 10), 11);
+        assert_eq!(feed(700, (Insert, 1, 20), 21), [format!("1|20|{second}")]);
+        assert_eq!(feed(700, (Insert, 2, 25), 26).len(), 1);
+        assert_eq!(feed(100, (Insert, 1, 30), 31), [format!("1|30|{third}")]);
+        assert_eq!(feed(2_000, (Insert, 1, 40), 41), [format!("1|40|{anew}")]);
     }
 }
 

@@ -306,6 +306,40 @@ impl Chains {
         self.rows.gather_all(0..self.rows.layout().num_fields(), ids)
     }
 
+    /// Rows and partitions that there are.
+    pub(super) fn len(&self) -> usize {
+        self.live + self.partitions.len()
+    }
+
+    /// How many partitions there are; their ids are the numbers below.
+    pub(super) fn partitions(&self) -> usize {
+        self.partitions.len()
+    }
+
+    /// A key of all partitions.
+    pub(super) fn partition_key(&self, key: usize) -> Result<ArrayRef> {
+        let ids: Vec<RowId> = self.partitions.ids().collect();
+        self.partitions.store().gather(key, &ids)
+    }
+
+    /// Keeps some partitions alone, given in order; partition `kept[i]` gets the id `i`. Called between batches alone.
+    pub(super) fn keep_only(&mut self, kept: &[RowId]) -> Result<()> {
+        let slot = self.row_slots.partition;
+        self.partitions.keep_only(kept)?;
+        let ids: Vec<RowId> = self.rows.ids().collect();
+        let mut rows = self.rows.states_mut();
+        for id in ids {
+            let partition: u32 = rows.read(id, slot);
+            if partition == 0 {
+                continue;
+            }
+            let stays = kept.binary_search(&(partition - 1));
+            self.live -= usize::from(stays.is_err());
+            rows.write(id, slot, stays.map_or(0, |new| new as u32 + 1));
+        }
+        self.compact()
+    }
+
     /// Frees the places of rows that have left, if they are more than those that are there.
     pub(super) fn compact(&mut self) -> Result<()> {
         let places = self.rows.len();

@@ -13,12 +13,14 @@ use arrow_schema::DataType;
 
 use super::ChangelogWindowSpec;
 use super::chains::{Chains, Place};
+use super::closing::Closing;
 use crate::batch::Batch;
 use crate::element::RowKind;
 use crate::error::{Error, Result};
 use crate::expr::{CompiledExpr, compile_all, positional_schema};
 use crate::job::JobContext;
 use crate::operators::sort_key_spec::SortKeyColumns;
+use crate::operators::untouched::Untouched;
 use crate::rows::{RowId, Selected, SortKeyEncoder, SortKeys, unpack, unpacked_type};
 
 /// The first rows of all partitions.
@@ -70,7 +72,7 @@ impl FirstRows {
     }
 
     /// Takes a compact batch in; what it changes is to be fetched.
-    pub(super) fn apply(&mut self, batch: &Batch) -> Result<()> {
+    pub(super) fn apply(&mut self, batch: &Batch, untouched: Option<&mut Untouched>) -> Result<()> {
         let inserts = |kinds: &[RowKind]| kinds.iter().all(|&kind| kind == RowKind::Insert);
         if !batch.kinds().is_none_or(inserts) {
             let message = "ChangelogWindow: a row of an input without withdrawals was withdrawn";
@@ -88,6 +90,9 @@ impl FirstRows {
             .collect::<Result<Vec<ArrayRef>>>()?;
         let rows = batch.num_rows();
         self.chains.find(&keys, rows, &mut self.partitions, &mut self.new)?;
+        if let Some(untouched) = untouched {
+            untouched.touch(self.partitions.iter().copied())?;
+        }
         let order = match &self.encoder {
             Some(encoder) => Some(encoder.encode(&self.order_by.evaluate(batch)?)?),
             None => None,
@@ -164,6 +169,44 @@ impl FirstRows {
         }
         let kind = |i: usize| if i < deleted { RowKind::Delete } else { RowKind::Insert };
         Ok(Some(batch.with_kinds((0..ids.len()).map(kind).collect())))
+    }
+
+    /// Forgets the partitions that nothing has touched for long enough.
+    pub(super) fn forget_untouched(&mut self, untouched: &mut Untouched) -> Result<()> {
+        self.forget(|partition| !untouched.is_old(partition)).map(|kept| {
+            if let Some(kept) = kept {
+                untouched.renumber(|old| kept.binary_search(&old).ok().map(|new| new as RowId));
+            }
+        })
+    }
+
+    /// Forgets the partitions that are closed, from time to time.
+    pub(super) fn forget_closed(
+        &mut self,
+        closing: &mut Closing,
+        untouched: Option<&mut Untouched>,
+    ) -> Result<()> {
+        if !closing.is_due(self.chains.len()) {
+            return Ok(());
+        }
+        let closed = closing.are_closed(&self.chains.partition_key(closing.key())?)?;
+        let kept = self.forget(|partition| !closed[partition as usize])?;
+        closing.note(self.chains.len());
+        if let (Some(untouched), Some(kept)) = (untouched, kept) {
+            untouched.renumber(|old| kept.binary_search(&old).ok().map(|new| new as RowId));
+        }
+        Ok(())
+    }
+
+    /// Keeps some partitions alone; gives them in order if any was forgotten.
+    fn forget(&mut self, stays: impl Fn(RowId) -> bool) -> Result<Option<Vec<RowId>>> {
+        let partitions = self.chains.partitions() as RowId;
+        let kept: Vec<RowId> = (0..partitions).filter(|&partition| stays(partition)).collect();
+        if kept.len() == partitions as usize {
+            return Ok(None);
+        }
+        self.chains.keep_only(&kept)?;
+        Ok(Some(kept))
     }
 
     /// Appends everything to a snapshot.

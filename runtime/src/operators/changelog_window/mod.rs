@@ -4,10 +4,14 @@
 //! rows before the batch into those after it. Where only the first few rows of each partition matter and none is
 //! withdrawn, just those are kept (see `first_rows`); otherwise changed partitions are computed anew (see
 //! `partitions`). Rows with equal order keys stand in the order of their arrival. All output of a batch leaves before
-//! the next one is taken, in pieces, so that nothing is held back at a barrier; a watermark passes without effect. The
+//! the next one is taken, in pieces, so that nothing is held back at a barrier. A watermark lets partitions be forgotten
+//! that it completes, and so does the clock where the job keeps state for some time: what came out of them stays. The
 //! state is charged to a reservation and does not spill.
 
 mod chains;
+mod closing;
+#[cfg(test)]
+mod closing_tests;
 mod difference;
 mod first_rows;
 mod heads;
@@ -17,9 +21,12 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 
+use self::closing::Closing;
+pub use self::closing::ClosingSpec;
 use self::first_rows::FirstRows;
 use self::partitions::Partitions;
 use super::prelude::*;
+use super::untouched::Untouched;
 use super::window::{WindowFunctionSpec, WindowSpec};
 use crate::job::JobContext;
 
@@ -32,6 +39,8 @@ pub struct ChangelogWindowSpec {
     pub withdrawn: bool,
     /// Which rows come out; all if it does not say.
     pub keep: Option<KeepSpec>,
+    /// When partitions are forgotten by event time, if they are.
+    pub closing: Option<ClosingSpec>,
 }
 
 /// The rows of a partition that come out.
@@ -69,6 +78,10 @@ enum State {
 /// The running operator.
 pub struct ChangelogWindow {
     state: State,
+    closing: Option<Closing>,
+    untouched: Option<Untouched>,
+    /// Whether all output has left.
+    idle: bool,
     input: Option<Batch>,
     ended: bool,
 }
@@ -83,7 +96,43 @@ impl ChangelogWindow {
             true => State::First(Box::new(FirstRows::new(spec, job)?)),
             false => State::All(Box::new(Partitions::new(spec, job)?)),
         };
-        Ok(ChangelogWindow { state, input: None, ended: false })
+        let reservation = job.memory.reserve("ChangelogWindow");
+        Ok(ChangelogWindow {
+            state,
+            closing: spec.closing.as_ref().map(|c| Closing::new(c, spec, job)).transpose()?,
+            untouched: match spec.window.partition_by.is_empty() {
+                true => None,
+                false => Untouched::of(job, &reservation),
+            },
+            idle: true,
+            input: None,
+            ended: false,
+        })
+    }
+
+    /// Takes a batch in.
+    fn take(&mut self, batch: Batch, cx: &OperatorContext<'_>) -> Result<()> {
+        let batch = match &self.closing {
+            Some(closing) => closing.in_time(batch, cx)?,
+            None => batch,
+        };
+        let untouched = self.untouched.as_mut();
+        match &mut self.state {
+            State::First(rows) => rows.apply(&batch, untouched),
+            State::All(partitions) => partitions.apply(&batch, untouched),
+        }
+    }
+
+    /// Forgets what nothing has touched for long enough, from time to time.
+    fn forget_untouched(&mut self, cx: &OperatorContext<'_>) -> Result<()> {
+        let Some(untouched) = self.untouched.as_mut().filter(|_| self.idle) else { return Ok(()) };
+        if !untouched.is_due(cx) {
+            return Ok(());
+        }
+        match &mut self.state {
+            State::First(rows) => rows.forget_untouched(untouched),
+            State::All(partitions) => partitions.forget_untouched(untouched),
+        }
     }
 }
 
@@ -106,18 +155,16 @@ impl Operator for ChangelogWindow {
         Ok(())
     }
 
-    fn step(&mut self, _cx: &mut OperatorContext<'_>) -> Result<Output> {
+    fn step(&mut self, cx: &mut OperatorContext<'_>) -> Result<Output> {
+        self.forget_untouched(cx)?;
         if let Some(batch) = self.input.take() {
-            let batch = batch.compact()?;
-            match &mut self.state {
-                State::First(rows) => rows.apply(&batch)?,
-                State::All(partitions) => partitions.apply(&batch)?,
-            }
+            self.take(batch.compact()?, cx)?;
         }
         let output = match &mut self.state {
             State::First(rows) => rows.next_output()?,
             State::All(partitions) => partitions.next_output()?,
         };
+        self.idle = output.is_none();
         Ok(match output {
             Some(batch) => Output::Element(PortId(0), StreamElement::Batch(batch)),
             None if self.ended => Output::Finished,
@@ -125,8 +172,16 @@ impl Operator for ChangelogWindow {
         })
     }
 
-    fn on_watermark(&mut self, _watermark: Watermark, _cx: &mut OperatorContext<'_>) -> Result<()> {
-        Ok(())
+    fn on_watermark(&mut self, watermark: Watermark, _cx: &mut OperatorContext<'_>) -> Result<()> {
+        let Some(closing) = &mut self.closing else { return Ok(()) };
+        if !closing.pass(watermark)? {
+            return Ok(());
+        }
+        let untouched = self.untouched.as_mut();
+        match &mut self.state {
+            State::First(rows) => rows.forget_closed(closing, untouched),
+            State::All(partitions) => partitions.forget_closed(closing, untouched),
+        }
     }
 
     untimed_operator!();
@@ -138,6 +193,12 @@ impl Operator for ChangelogWindow {
         _cx: &mut OperatorContext<'_>,
     ) -> Result<StateSnapshot> {
         let mut bytes = Vec::new();
+        if let Some(closing) = &self.closing {
+            closing.write_to(&mut bytes);
+        }
+        if let Some(untouched) = &self.untouched {
+            untouched.write_to(&mut bytes);
+        }
         match &self.state {
             State::First(rows) => rows.write_to(&mut bytes),
             State::All(partitions) => partitions.write_to(&mut bytes),
@@ -147,6 +208,12 @@ impl Operator for ChangelogWindow {
 
     fn restore(&mut self, snapshot: StateSnapshot, _cx: &mut OperatorContext<'_>) -> Result<()> {
         let mut bytes = snapshot.bytes.as_slice();
+        if let Some(closing) = &mut self.closing {
+            closing.read_from(&mut bytes)?;
+        }
+        if let Some(untouched) = &mut self.untouched {
+            untouched.read_from(&mut bytes)?;
+        }
         match &mut self.state {
             State::First(rows) => rows.read_from(&mut bytes),
             State::All(partitions) => partitions.read_from(&mut bytes),
@@ -155,6 +222,9 @@ impl Operator for ChangelogWindow {
 
     fn close(&mut self, _cx: &mut OperatorContext<'_>) -> Result<()> {
         self.input = None;
+        if let Some(untouched) = &mut self.untouched {
+            untouched.clear();
+        }
         match &mut self.state {
             State::First(rows) => rows.clear(),
             State::All(partitions) => partitions.clear(),

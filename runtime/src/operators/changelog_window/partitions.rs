@@ -11,6 +11,7 @@ use arrow::compute::take;
 use arrow_schema::DataType;
 
 use super::ChangelogWindowSpec;
+use super::closing::Closing;
 use super::difference::Difference;
 use super::heads::{Head, Heads, Place};
 use crate::batch::Batch;
@@ -18,6 +19,7 @@ use crate::error::Result;
 use crate::expr::{CompiledExpr, compile_all, positional_schema};
 use crate::job::JobContext;
 use crate::memory::Reservation;
+use crate::operators::untouched::Untouched;
 use crate::operators::window::WindowOverRows;
 use crate::rows::{NO_ROW, RowId, SortKeyEncoder, SortKeys, take_array, unpack, unpacked_type};
 use crate::state::{PairCursor, RowChanges, RowMultiset, RowMultisetOptions};
@@ -82,7 +84,7 @@ impl Partitions {
             types: &fields,
             keys: &key_fields,
             withdrawn: spec.withdrawn,
-            forgetful: false,
+            forgetful: job.options.state_ttl_us > 0,
             slots: 1,
             operator: "ChangelogWindow",
         };
@@ -116,7 +118,11 @@ impl Partitions {
     }
 
     /// Takes a compact batch in; what it changes is to be fetched.
-    pub(super) fn apply(&mut self, batch: &Batch) -> Result<()> {
+    pub(super) fn apply(
+        &mut self,
+        batch: &Batch,
+        mut untouched: Option<&mut Untouched>,
+    ) -> Result<()> {
         if batch.num_rows() == 0 {
             return Ok(());
         }
@@ -144,11 +150,66 @@ impl Partitions {
         self.rows.find_keys(&changed_keys, changed.len(), &mut found)?;
         self.add_results(&distinct(found), 1)?;
         self.difference.close();
+        if let Some(untouched) = &mut untouched {
+            untouched.touch(self.changes.keys.iter().copied())?;
+        }
+        self.compact(untouched)
+    }
+
+    /// Makes room where rows have gone.
+    fn compact(&mut self, untouched: Option<&mut Untouched>) -> Result<()> {
         let compacted = self.rows.compact()?;
+        if let (Some(untouched), Some(moved)) = (untouched, &compacted.keys) {
+            untouched.renumber(|key| moved.new_id(key));
+        }
         if let Some(heads) = self.heads.as_mut().filter(|_| compacted.happened()) {
             heads.clear();
         }
         Ok(())
+    }
+
+    /// Forgets the partitions that nothing has touched for long enough.
+    pub(super) fn forget_untouched(&mut self, untouched: &mut Untouched) -> Result<()> {
+        let gone = self.rows_of(|rows, id| untouched.is_old(rows.key_of(id)));
+        self.forget(&gone, Some(untouched))
+    }
+
+    /// Forgets the partitions that are closed, from time to time.
+    pub(super) fn forget_closed(
+        &mut self,
+        closing: &mut Closing,
+        untouched: Option<&mut Untouched>,
+    ) -> Result<()> {
+        if !closing.is_due(self.rows.len()) {
+            return Ok(());
+        }
+        let ids = self.rows_of(|_, _| true);
+        let times = self.rows.store().gather(self.key_fields[closing.key()], &ids)?;
+        let closed = closing.are_closed(&times)?;
+        let gone: Vec<RowId> =
+            ids.into_iter().zip(closed).filter_map(|(id, closed)| closed.then_some(id)).collect();
+        self.forget(&gone, untouched)?;
+        closing.note(self.rows.len());
+        Ok(())
+    }
+
+    fn rows_of(&self, wanted: impl Fn(&RowMultiset, RowId) -> bool) -> Vec<RowId> {
+        let mut ids = Vec::new();
+        self.rows.scan(0, usize::MAX, &mut ids);
+        ids.retain(|&id| wanted(&self.rows, id));
+        ids
+    }
+
+    /// Forgets rows, of partitions as a whole.
+    fn forget(&mut self, gone: &[RowId], untouched: Option<&mut Untouched>) -> Result<()> {
+        if gone.is_empty() {
+            return Ok(());
+        }
+        if let Some(heads) = &mut self.heads {
+            gone.iter().for_each(|&id| heads.forget(self.rows.key_of(id)));
+        }
+        self.rows.remove(gone);
+        self.compact(untouched)
     }
 
     /// The rows of a batch that may change what comes out, and their partitions as far as there are such.

@@ -88,6 +88,7 @@ impl Case {
             window: self.window(),
             withdrawn: self.withdrawn,
             keep: self.keep.map(|rows| KeepSpec { rows }),
+            closing: None,
         })
     }
 

@@ -40,6 +40,12 @@ impl Held {
         times + batches.map(Batch::data_bytes).sum::<usize>()
     }
 
+    /// How many rows are held.
+    pub(super) fn rows(&self) -> usize {
+        let timed: usize = self.runs.iter().map(|run| run.times.len()).sum();
+        timed + self.timeless.iter().map(Batch::num_rows).sum::<usize>()
+    }
+
     /// Takes a compact batch with the times of its rows.
     pub(super) fn add(&mut self, batch: Batch, times: &Int64Array) -> Result<()> {
         if times.null_count() == times.len() {
@@ -133,7 +139,7 @@ fn joined(mut runs: Vec<Run>) -> Result<Run> {
     let mut rows: Vec<u32> = (0..times.len() as u32).collect();
     rows.sort_by_key(|&row| times[row as usize]);
     let times = rows.iter().map(|&row| times[row as usize]).collect();
-    Ok(Run { batch: compact_strings(rows_of(&concat(&batches)?, rows)?), times })
+    Ok(Run { batch: compact_rows(&concat(&batches)?, rows)?, times })
 }
 
 /// Some rows of a compact batch.
@@ -142,4 +148,9 @@ pub(super) fn rows_of(batch: &Batch, rows: Vec<u32>) -> Result<Batch> {
     let rows = UInt32Array::from(rows);
     let columns = batch.columns().iter().map(|column| take(column, &rows, None));
     Ok(Batch::new(columns.collect::<Result<Vec<ArrayRef>, _>>()?, len))
+}
+
+/// Some rows of a compact batch, without the bytes of the others.
+pub(super) fn compact_rows(batch: &Batch, rows: Vec<u32>) -> Result<Batch> {
+    Ok(compact_strings(rows_of(batch, rows)?))
 }

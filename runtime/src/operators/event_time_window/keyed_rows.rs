@@ -86,6 +86,13 @@ impl KeyedRows {
         self.rows.pairs(&[partition], &mut cursor, usize::MAX, &mut Vec::new(), ids);
     }
 
+    /// The partition of each row of keys; [`NO_ROW`] where there is none.
+    pub(super) fn find(&mut self, keys: &[ArrayRef], rows: usize) -> Result<Vec<RowId>> {
+        let mut found = Vec::new();
+        self.rows.find_keys(keys, rows, &mut found)?;
+        Ok(found)
+    }
+
     /// Appends all rows.
     pub(super) fn list_all(&self, ids: &mut Vec<RowId>) {
         self.rows.scan(0, usize::MAX, ids);

@@ -3,16 +3,18 @@
 //! Rows wait until the watermark says that no row can come any more which would change their results; then they leave,
 //! each once, in the window's order, and nothing is ever taken back. What is complete together is a partition whose key
 //! the watermark has passed, a row that it has passed, or a session that has ended. Rows that come behind what is
-//! complete are late: they are counted and left out. Rows that are withdrawn before they are complete never leave. Rows without a time wait for the end. Invariant: all output that a
-//! watermark releases leaves before the watermark does, so that the completing time is never below it further on. The
+//! complete are late: they are counted and left out. Rows that are withdrawn before they are complete never leave. Rows
+//! without a time wait for the end. Invariant: all output that a watermark releases leaves before the watermark does, so
+//! that the completing time is never below it further on. What is known of partitions is forgotten by the clock where the
+//! job keeps state for some time; rows that wait are not. The
 //! state is charged to a reservation and does not spill.
 
 mod held;
 mod history;
 mod keyed_rows;
 mod left;
-mod numbers;
 mod ordered;
+mod pruning;
 mod reach;
 mod sessions;
 mod settled;
@@ -43,6 +45,9 @@ pub struct EventTimeWindowSpec {
     pub completion: CompletionSpec,
     /// Whether rows may be withdrawn until they are complete.
     pub withdrawn: bool,
+    /// Only so many rows of a partition are wanted, from the first one in the window's order, where partitions are
+    /// complete as a whole; others may be left out.
+    pub keep: Option<usize>,
 }
 
 /// When rows of a window are complete.
@@ -171,6 +176,9 @@ impl Operator for EventTimeWindow {
     }
 
     fn step(&mut self, cx: &mut OperatorContext<'_>) -> Result<Output> {
+        if let State::Settled(settled) = &mut self.state {
+            settled.forget_untouched(cx)?;
+        }
         if let Some(batch) = self.input.take() {
             let batch = match self.withdrawn {
                 true => batch.compact()?,
@@ -207,7 +215,7 @@ impl Operator for EventTimeWindow {
         _cx: &mut OperatorContext<'_>,
     ) -> Result<StateSnapshot> {
         let mut bytes = self.complete_below.to_le_bytes().to_vec();
-        match &self.state {
+        match &mut self.state {
             State::Settled(settled) => settled.write_to(&mut bytes)?,
             State::Sessions(sessions) => sessions.write_to(&mut bytes),
         }

@@ -1,7 +1,8 @@
 //! Rows and partitions that the bound alone completes.
 //!
-//! They are held by the time that completes them. Complete partitions are computed as they are. Complete rows join the
-//! rows of their partition that functions still look at, where there are such functions.
+//! They are held by the time that completes them. Complete partitions are computed as they are; of those that wait, rows
+//! are dropped that are not among the first ones which are wanted. Complete rows join the rows of their partition that
+//! functions still look at, where there are such functions.
 
 use arrow::array::{AsArray, BooleanArray};
 use arrow::compute::filter;
@@ -12,12 +13,14 @@ use super::held::Held;
 use super::history::History;
 use super::left;
 use super::ordered::OrderedWindow;
+use super::pruning::Pruning;
 use super::reach::Reach;
 use crate::batch::Batch;
 use crate::error::Result;
 use crate::expr::{CompiledExpr, compile, positional_schema};
 use crate::job::JobContext;
 use crate::memory::Reservation;
+use crate::operators::OperatorContext;
 use crate::operators::contract::restore_batches;
 use crate::operators::prelude::StateSnapshot;
 use crate::operators::time_bound::times;
@@ -32,6 +35,7 @@ pub(super) struct Settled {
     window: OrderedWindow,
     held: Held,
     history: Option<History>,
+    pruning: Option<Pruning>,
     reservation: Reservation,
 }
 
@@ -43,9 +47,13 @@ impl Settled {
         job: &JobContext,
     ) -> Result<Self> {
         let reservation = job.memory.reserve("EventTimeWindow");
+        let whole = reach.is_none();
         // Without functions no row looks at another.
         let reach = reach.filter(|_| !spec.window.functions.is_empty());
-        let history = reach.map(|reach| History::new(&spec.window, *reach, &reservation, job));
+        let window = OrderedWindow::new(&spec.window, job)?;
+        let history =
+            reach.map(|reach| History::new((&spec.window, &window), *reach, &reservation, job));
+        let history = history.transpose()?;
         let schema = positional_schema(&spec.window.input);
         let mut types = spec.window.input.clone();
         types.extend(spec.withdrawn.then_some(left::SIGN));
@@ -53,9 +61,11 @@ impl Settled {
             types,
             withdrawn: spec.withdrawn,
             time: compile(&spec.completion.time, &schema, &job.functions)?,
-            window: OrderedWindow::new(&spec.window, job)?,
+            window,
             held: Held::new(job.options.batch_rows.max(1)),
-            history: history.transpose()?,
+            history,
+            // Where rows may be withdrawn, any may come to be among the first.
+            pruning: spec.keep.filter(|_| whole && !spec.withdrawn).map(Pruning::new),
             reservation,
         })
     }
@@ -77,6 +87,7 @@ impl Settled {
         }
         if batch.num_rows() > 0 {
             self.held.add(batch, &times)?;
+            self.prune()?;
             self.charge()?;
         }
         Ok(late)
@@ -101,19 +112,38 @@ impl Settled {
         Ok(complete)
     }
 
+    /// Drops rows that wait and are not wanted, if there may be many.
+    fn prune(&mut self) -> Result<()> {
+        let Some(pruning) = self.pruning.as_mut().filter(|p| p.is_due(self.held.rows())) else {
+            return Ok(());
+        };
+        if let Some(rows) = self.held.take_below(None)? {
+            let rows = pruning.first_rows(rows, &self.window)?;
+            let times = times(&self.time.evaluate(&rows)?)?;
+            self.held.add(rows, &times)?;
+        }
+        pruning.note(self.held.rows());
+        Ok(())
+    }
+
+    /// Forgets, from time to time, what is known of partitions that nothing has touched for long enough.
+    pub(super) fn forget_untouched(&mut self, cx: &OperatorContext<'_>) -> Result<()> {
+        self.history.as_mut().map_or(Ok(()), |history| history.forget_untouched(cx))
+    }
+
     fn charge(&mut self) -> Result<()> {
         self.reservation.try_resize(self.held.memory_bytes())
     }
 
     /// Appends everything to a snapshot.
-    pub(super) fn write_to(&self, out: &mut Vec<u8>) -> Result<()> {
+    pub(super) fn write_to(&mut self, out: &mut Vec<u8>) -> Result<()> {
         let held = StateSnapshot::of_batches(&self.held.batches(), &self.types)?.bytes;
         out.extend_from_slice(&(held.len() as u64).to_le_bytes());
         out.extend_from_slice(&held);
-        if let Some(history) = &self.history {
-            history.write_to(out);
+        match &mut self.history {
+            Some(history) => history.write_to(&self.window, out),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Takes over what [`Self::write_to`] wrote.
@@ -125,7 +155,7 @@ impl Settled {
             self.hold(batch, i64::MIN)?;
         }
         match &mut self.history {
-            Some(history) => history.read_from(bytes),
+            Some(history) => history.read_from(&self.window, bytes),
             None => Ok(()),
         }
     }

@@ -43,8 +43,15 @@ fn frame(units: FrameUnits, before: Option<i64>, after: i64) -> WindowFrameSpec 
     }
 }
 
+/// A frame of all rows that are so far behind, or further.
+fn up_to(units: FrameUnits, behind: i64) -> WindowFrameSpec {
+    let end = FrameBound::Preceding(Literal(ScalarValue::Int64(Some(behind))));
+    WindowFrameSpec { units, start: FrameBound::UnboundedPreceding, end }
+}
+
 fn function(name: &str, args: Vec<Expr>, frame: WindowFrameSpec) -> WindowFunctionSpec {
-    let aggregate = matches!(name, "sum" | "count");
+    let aggregates = ["sum", "count", "min", "max", "bit_and", "bit_or", "bit_xor"];
+    let aggregate = aggregates.contains(&name);
     let numbers = matches!(name, "row_number" | "rank" | "dense_rank");
     WindowFunctionSpec {
         function: name.into(),
@@ -90,6 +97,39 @@ fn functions(which: u64) -> (Vec<WindowFunctionSpec>, Reach) {
             let sum = function("sum", number(), running());
             (vec![sum, ranking("rank")], Reach { rows_before: None, ..nothing })
         }
+        8 => {
+            let names = ["sum", "count", "max", "first_value"];
+            let growing = names.map(|name| function(name, number(), running()));
+            (growing.into_iter().chain([ranking("dense_rank")]).collect(), nothing)
+        }
+        9 => {
+            let mut distinct = function("sum", number(), running());
+            distinct.distinct = true;
+            let behind = |name| function(name, number(), up_to(FrameUnits::Rows, 2));
+            let lag = function("lag", number(), running());
+            let functions = vec![distinct, behind("min"), behind("last_value"), behind("sum"), lag];
+            (functions, Reach { rows_before: Some(2), ..nothing })
+        }
+        10 => {
+            let behind = |name, args| function(name, args, up_to(FrameUnits::Range, 3));
+            let mut bits = behind("bit_xor", number());
+            bits.distinct = true;
+            let third = behind("nth_value", vec![Expr::Column(NUMBER), int(3)]);
+            let functions = vec![behind("last_value", number()), third, bits, ranking("rank")];
+            (functions, Reach { time_before: 3, ..nothing })
+        }
+        11 => {
+            let growing = function("sum", number(), running());
+            let ahead = function("count", number(), frame(FrameUnits::Range, Some(4), 2));
+            let bits = function("bit_or", number(), frame(FrameUnits::Range, None, 2));
+            let reach = Reach { time_before: 4, time_after: 2, ..nothing };
+            (vec![growing, ahead, bits], reach)
+        }
+        12 => {
+            let growing = function("min", number(), frame(FrameUnits::Rows, None, 1));
+            let bits = function("bit_and", number(), frame(FrameUnits::Rows, None, 1));
+            (vec![growing, bits], Reach { rows_after: 1, ..nothing })
+        }
         _ => {
             let sum = function("sum", number(), frame(FrameUnits::Range, Some(4), 2));
             let reach = Reach { time_before: 4, time_after: 2, ..nothing };
@@ -133,7 +173,9 @@ impl Case {
                 .to_vec(),
             Unit::Partition | Unit::Row => functions(self.functions).0,
         };
-        let ranges = functions.iter().any(|f| matches!(f.frame.start, FrameBound::Preceding(_)));
+        let offset =
+            |b: &FrameBound| matches!(b, FrameBound::Preceding(_) | FrameBound::Following(_));
+        let ranges = functions.iter().any(|f| offset(&f.frame.start) || offset(&f.frame.end));
         if self.by_number && !ranges && self.unit != Unit::Session {
             order_by.push(SortKeySpec::ascending(Expr::Column(NUMBER)));
         }
@@ -164,6 +206,7 @@ impl Case {
                 watermark_type: DataType::Timestamp(TimeUnit::Microsecond, None),
             },
             withdrawn: false,
+            keep: None,
         })
     }
 
@@ -249,7 +292,8 @@ fn check(case: &Case, seed: u64) {
                     assert!(batch.num_rows() <= batch_rows, "{case:?} seed {seed}");
                     for row in 0..batch.num_rows() {
                         let at = case.leaves_at(&batch, row);
-                        let looks_ahead = case.unit == Unit::Row && matches!(case.functions, 4 | 7);
+                        let looks_ahead =
+                            case.unit == Unit::Row && matches!(case.functions, 4 | 7 | 11 | 12);
                         assert!(
                             at >= passed || looks_ahead,
                             "{case:?} seed {seed}: {at} < {passed}"
@@ -274,7 +318,7 @@ fn check(case: &Case, seed: u64) {
 #[test]
 fn results_are_those_of_all_rows() {
     for unit in [Unit::Partition, Unit::Row, Unit::Session] {
-        for functions in 0..8 {
+        for functions in 0..13 {
             for seed in 0..12 {
                 let partitioned = seed % 3 > 0;
                 check(&Case { unit, functions, partitioned, by_number: seed % 2 == 0 }, seed + 1);
@@ -367,4 +411,51 @@ fn what_no_row_can_see_is_forgotten() {
     }
     let all = 400 * 200 * 50;
     assert!(peak < all / 2, "{peak} bytes for what would be {all} and more");
+}
+
+#[test]
+fn of_partitions_that_wait_only_the_first_rows_are_kept() {
+    let job = context(1024);
+    let case = Case { unit: Unit::Partition, functions: 1, partitioned: true, by_number: true };
+    let OperatorSpec::EventTimeWindow(spec) = case.spec() else { panic!("another operator") };
+    let mut window = spec.window.clone();
+    window.functions.truncate(1);
+    window.order_by = vec![SortKeySpec::ascending(Expr::Column(NUMBER))];
+    let spec = EventTimeWindowSpec { keep: Some(2), window, ..spec };
+    let mut driver =
+        Driver::new(&OperatorSpec::EventTimeWindow(spec), &job, Interruptions::None).unwrap();
+    let mut peak = 0;
+    for step in 0..200_i64 {
+        let rows: Vec<_> = (0..1000).map(|i| (i % 3, i % 10, (i * 7 + step * 13) % 1009)).collect();
+        driver.feed(PortId(0), came(&rows)).unwrap();
+        peak = peak.max(job.memory.used());
+    }
+    assert!(peak < 1 << 20, "{peak} bytes for three partitions of two rows");
+    let out = driver.feed(PortId(0), StreamElement::End).unwrap();
+    let batches = out.into_iter().filter_map(|element| match element {
+        StreamElement::Batch(batch) => Some(batch.compact().unwrap()),
+        _ => None,
+    });
+    let lines = rows(&batches.collect::<Vec<_>>());
+    let firsts: Vec<&String> =
+        lines.iter().filter(|line| line.ends_with("|1") || line.ends_with("|2")).collect();
+    assert_eq!(firsts.len(), 6, "{lines:?}");
+    assert!(firsts.iter().all(|line| line.split('|').nth(2) == Some("0")), "{firsts:?}");
+}
+
+#[test]
+fn frames_that_grow_keep_a_state_and_no_rows() {
+    for functions in [8, 9] {
+        let job = context(1024);
+        let case = Case { unit: Unit::Row, functions, partitioned: true, by_number: false };
+        let mut driver = Driver::new(&case.spec(), &job, Interruptions::None).unwrap();
+        let mut peak = 0;
+        for step in 0..400_i64 {
+            let rows: Vec<_> = (0..500).map(|i| (i % 4, step * 10, i % 50)).collect();
+            driver.feed(PortId(0), came(&rows)).unwrap();
+            driver.feed(PortId(0), passes(step * 10 + 1)).unwrap();
+            peak = peak.max(job.memory.used());
+        }
+        assert!(peak < 1 << 20, "{peak} bytes for four partitions");
+    }
 }

@@ -7,9 +7,10 @@ use std::cmp::Ordering;
 use std::collections::VecDeque;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, UInt64Array};
-use arrow::compute::take;
+use arrow::compute::{concat, take};
 use arrow::datatypes::DataType;
 
+use super::carried::Before;
 use super::frame::Frames;
 use super::sums::included;
 use crate::error::Result;
@@ -33,15 +34,27 @@ impl Extreme {
         }
     }
 
-    /// The values of all rows.
+    /// The values of all frames. With the extreme values `before` the partitions of a chunk, which frames then begin
+    /// with, they are those of all rows.
     pub fn evaluate(
         self,
         frames: &Frames,
         values: &ArrayRef,
         filter: Option<&BooleanArray>,
+        before: Option<Before<'_, ArrayRef>>,
     ) -> Result<ArrayRef> {
         let valid = included(std::slice::from_ref(values), filter, values.len());
         let counts = |row: usize| valid.as_ref().is_none_or(|v| v.value(row));
+        let rows = values.len();
+        let with_known = match before {
+            Some(before) => &concat(&[values.as_ref(), before.known.as_ref()])?,
+            None => values,
+        };
+        let values = with_known;
+        let first = |at: usize| {
+            let known = before.map(|before| (before.partitions[at], before.known));
+            known.filter(|(partition, known)| known.is_valid(*partition)).map(|(at, _)| rows + at)
+        };
         let wanted = match self {
             Extreme::Min => Ordering::Less,
             Extreme::Max => Ordering::Greater,
@@ -49,7 +62,11 @@ impl Extreme {
         let keys = canonical_key(values)?;
         let rows = match ordinals(&keys) {
             Some(ordinals) => {
-                extreme_rows(frames, counts, |a, b| ordinals[a].cmp(&ordinals[b]) == wanted)
+                let better = |a: usize, b: usize| ordinals[a].cmp(&ordinals[b]) == wanted;
+                match before {
+                    Some(_) => growing_extreme_rows(frames, first, counts, better),
+                    None => extreme_rows(frames, counts, better),
+                }
             }
             None => {
                 let column = SortColumn {
@@ -59,7 +76,11 @@ impl Extreme {
                     nulls_first: false,
                 };
                 let keys = SortKeyEncoder::new(&[column])?.encode(&[keys])?;
-                extreme_rows(frames, counts, |a, b| keys.key(a).cmp(keys.key(b)) == wanted)
+                let better = |a: usize, b: usize| keys.key(a).cmp(keys.key(b)) == wanted;
+                match before {
+                    Some(_) => growing_extreme_rows(frames, first, counts, better),
+                    None => extreme_rows(frames, counts, better),
+                }
             }
         };
         Ok(take(values, &rows, None)?)
@@ -96,6 +117,33 @@ fn extreme_rows(
             }
             // The queue may hold rows after an empty frame at its begin.
             queue.front().filter(|&&front| front < frame.end).map(|&front| front as u64)
+        })
+        .collect()
+}
+
+/// The row of the best value of each frame, where frames begin with their partition and go on from a `first` row that may
+/// stand for those before it.
+fn growing_extreme_rows(
+    frames: &Frames,
+    first: impl Fn(usize) -> Option<usize>,
+    counts: impl Fn(usize) -> bool,
+    better: impl Fn(usize, usize) -> bool,
+) -> UInt64Array {
+    let (mut begin, mut seen, mut best) = (usize::MAX, 0, None);
+    frames
+        .ranges()
+        .enumerate()
+        .map(|(at, frame)| {
+            if begin != frame.start {
+                (begin, seen, best) = (frame.start, frame.start, first(at));
+            }
+            for row in seen..frame.end {
+                if counts(row) && best.is_none_or(|best| better(row, best)) {
+                    best = Some(row);
+                }
+            }
+            seen = seen.max(frame.end);
+            best.map(|row| row as u64)
         })
         .collect()
 }

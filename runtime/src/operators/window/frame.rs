@@ -71,17 +71,29 @@ impl WindowFrameSpec {
     }
 }
 
-/// The frames of a chunk's rows.
+/// Frames over a chunk's rows: one for each row, or others that are wanted.
 #[derive(Debug)]
 pub(super) struct Frames {
     begins: Vec<usize>,
     ends: Vec<usize>,
+    rows: usize,
 }
 
 impl Frames {
-    /// Number of rows.
-    pub fn len(&self) -> usize {
-        self.begins.len()
+    /// Frames that are given, over a chunk of so many rows.
+    pub fn of_ranges(ranges: impl Iterator<Item = Range<usize>>, rows: usize) -> Self {
+        let (begins, ends) = ranges.map(|range| (range.start, range.end)).unzip();
+        Frames { begins, ends, rows }
+    }
+
+    /// Number of rows of the chunk.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Where the frame of a row ends.
+    pub fn end(&self, row: usize) -> usize {
+        self.ends[row]
     }
 
     /// All frames, row by row.
@@ -98,7 +110,7 @@ impl Frames {
         let begins = Bounds { spec, chunk, key }.of(&spec.start, Side::Begin)?;
         let mut ends = Bounds { spec, chunk, key }.of(&spec.end, Side::End)?;
         ends.iter_mut().zip(&begins).for_each(|(end, &begin)| *end = begin.max(*end));
-        Ok(Frames { begins, ends })
+        Ok(Frames { begins, ends, rows: chunk.rows })
     }
 }
 

@@ -9,6 +9,7 @@ use arrow_schema::{SchemaRef, SortOptions};
 
 use super::WindowFunctionSpec;
 use super::accumulator::AccumulatorFunction;
+use super::carried::{Carried, Progress};
 use super::extremes::Extreme;
 use super::frame::{Frames, WindowFrameSpec};
 use super::means::DecimalMean;
@@ -23,7 +24,7 @@ use crate::expr::{CompiledExpr, FunctionRegistry, compile};
 
 /// Which module computes a function.
 #[derive(Debug)]
-enum Kind {
+pub(super) enum Kind {
     Ranking(Ranking),
     Navigation(Navigation),
     Session(SessionEdge),
@@ -75,16 +76,24 @@ impl Kind {
 }
 
 #[derive(Debug)]
-struct CompiledFunction {
-    kind: Kind,
+pub(super) struct CompiledFunction {
+    pub(super) kind: Kind,
     /// Its arguments among the evaluated columns.
-    args: Range<usize>,
+    pub(super) args: Range<usize>,
+    pub(super) arg_types: Vec<DataType>,
     /// Its filter among them.
     filter: Option<usize>,
     /// Its frame among the distinct ones.
     frame: usize,
-    ignore_nulls: bool,
-    result: DataType,
+    pub(super) ignore_nulls: bool,
+    pub(super) result: DataType,
+}
+
+impl CompiledFunction {
+    /// The filter's values over a chunk.
+    pub(super) fn filter<'a>(&self, chunk: &'a Chunk) -> Option<&'a BooleanArray> {
+        self.filter.and_then(|f| chunk.columns[f].as_boolean_opt())
+    }
 }
 
 /// All functions of a window.
@@ -127,6 +136,7 @@ impl CompiledFunctions {
             functions.push(CompiledFunction {
                 kind: Kind::of(spec)?,
                 args,
+                arg_types: spec.arg_types.clone(),
                 filter,
                 frame,
                 ignore_nulls: spec.ignore_nulls,
@@ -154,22 +164,52 @@ impl CompiledFunctions {
 
     /// One column for each function over a chunk.
     pub fn evaluate(&self, chunk: &Chunk) -> Result<Vec<ArrayRef>> {
+        self.evaluate_each(chunk, |_, function, frames| self.evaluate_one(function, chunk, frames))
+    }
+
+    /// One column for each function over a chunk, whose partitions had other rows before.
+    pub fn evaluate_carried(
+        &self,
+        chunk: &Chunk,
+        carried: &mut Carried,
+        progress: &[Progress],
+    ) -> Result<Vec<ArrayRef>> {
+        let mut step = carried.step(chunk, progress)?;
+        let results = self.evaluate_each(chunk, |at, function, frames| {
+            match step.evaluate(at, function, frames)? {
+                Some(values) => Ok(values),
+                None => step.count_on(at, self.evaluate_one(function, chunk, frames)?),
+            }
+        })?;
+        step.finish()?;
+        Ok(results)
+    }
+
+    /// One column for each function, by what computes it, which is given its number and the frames of all rows.
+    fn evaluate_each(
+        &self,
+        chunk: &Chunk,
+        mut evaluate: impl FnMut(usize, &CompiledFunction, Option<&Frames>) -> Result<ArrayRef>,
+    ) -> Result<Vec<ArrayRef>> {
         let mut frames: Vec<Option<Frames>> = self.frames.iter().map(|_| None).collect();
-        self.functions
-            .iter()
-            .map(|function| {
-                let frame = &mut frames[function.frame];
-                if function.kind.uses_frame() && frame.is_none() {
-                    *frame = Some(self.frames_of(function.frame, chunk)?);
-                }
-                let array = self.evaluate_one(function, chunk, frame.as_ref())?;
-                Ok(if array.data_type() == &function.result {
-                    array
-                } else {
-                    cast(&array, &function.result)?
-                })
-            })
-            .collect()
+        let mut results = Vec::with_capacity(self.functions.len());
+        for (at, function) in self.functions.iter().enumerate() {
+            let frame = &mut frames[function.frame];
+            if function.kind.uses_frame() && frame.is_none() {
+                *frame = Some(self.frames_of(function.frame, chunk)?);
+            }
+            let array = evaluate(at, function, frame.as_ref())?;
+            results.push(match array.data_type() == &function.result {
+                true => array,
+                false => cast(&array, &function.result)?,
+            });
+        }
+        Ok(results)
+    }
+
+    /// The functions, with whether all frames of each begin with their partition.
+    pub fn each(&self) -> impl Iterator<Item = (&CompiledFunction, bool)> {
+        self.functions.iter().map(|f| (f, self.frames[f.frame].expands()))
     }
 
     fn frames_of(&self, frame: usize, chunk: &Chunk) -> Result<Frames> {
@@ -184,8 +224,7 @@ impl CompiledFunctions {
         frames: Option<&Frames>,
     ) -> Result<ArrayRef> {
         let args = &chunk.columns[function.args.clone()];
-        let filter: Option<&BooleanArray> =
-            function.filter.and_then(|f| chunk.columns[f].as_boolean_opt());
+        let filter = function.filter(chunk);
         let expands = self.frames[function.frame].expands();
         let frames =
             || frames.ok_or_else(|| Error::Internal("a function without its frames".into()));
@@ -194,12 +233,12 @@ impl CompiledFunctions {
             Kind::Ranking(ranking) => ranking.evaluate(chunk, args),
             Kind::Session(edge) => edge.evaluate(chunk, args),
             Kind::Navigation(navigation) if navigation.uses_frame() => {
-                navigation.in_frame(frames()?, args, function.ignore_nulls)
+                navigation.in_frame(frames()?, args, function.ignore_nulls, None)
             }
             Kind::Navigation(navigation) => navigation.shift(chunk, args, function.ignore_nulls),
             Kind::Sum(sum) => sum.evaluate(frames()?, args, filter, expands, result),
             Kind::Extreme(extreme) => match args {
-                [values] => extreme.evaluate(frames()?, values, filter),
+                [values] => extreme.evaluate(frames()?, values, filter, None),
                 _ => Err(Error::Internal("min and max have one argument".into())),
             },
             Kind::DecimalMean(mean) => mean.evaluate(frames()?, args, filter, expands, result),

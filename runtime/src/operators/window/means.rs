@@ -59,11 +59,33 @@ impl DecimalMean {
         expands: bool,
         result: &DataType,
     ) -> Result<ArrayRef> {
+        self.of_parts(args, result, |_, part, values, data_type| {
+            part.evaluate(frames, values, filter, expands, data_type)
+        })
+    }
+
+    /// The two aggregates: the sum and the number of values.
+    pub fn parts(&self) -> [&AccumulatorFunction; 2] {
+        [&self.sum, &self.count]
+    }
+
+    /// The means of what `evaluate` makes of the parts, given the part's number, its argument and its type.
+    pub fn of_parts(
+        &self,
+        args: &[ArrayRef],
+        result: &DataType,
+        mut evaluate: impl FnMut(
+            usize,
+            &AccumulatorFunction,
+            &[ArrayRef],
+            &DataType,
+        ) -> Result<ArrayRef>,
+    ) -> Result<ArrayRef> {
         let [values] = args else { return Err(Error::Internal("avg has one argument".into())) };
         let wide = wide_type(self.scale);
         let values = [cast(values, &wide)?];
-        let sums = self.sum.evaluate(frames, &values, filter, expands, &wide)?;
-        let counts = self.count.evaluate(frames, &values, filter, expands, &DataType::Int64)?;
+        let sums = evaluate(0, &self.sum, &values, &wide)?;
+        let counts = evaluate(1, &self.count, &values, &DataType::Int64)?;
         let counts = counts.as_primitive::<Int64Type>();
         let sums = sums.as_primitive::<Decimal256Type>();
         let states = (0..counts.len()).map(|row| (sums.value(row), counts.value(row)));

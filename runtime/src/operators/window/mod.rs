@@ -6,6 +6,7 @@
 //! effect: completeness comes from the order of the input, not from time.
 
 mod accumulator;
+mod carried;
 mod extremes;
 mod frame;
 mod function;
@@ -24,6 +25,7 @@ use std::collections::VecDeque;
 use arrow_schema::{DataType, SortOptions};
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::carried::{Carried, Progress};
 pub use self::frame::{FrameBound, FrameUnits, WindowFrameSpec};
 use self::function::CompiledFunctions;
 pub(crate) use self::over_rows::WindowOverRows;

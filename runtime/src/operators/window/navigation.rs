@@ -2,13 +2,15 @@
 //!
 //! They compute the row to look at for all rows, then take all values with one kernel.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, UInt64Array, new_null_array};
 use arrow::buffer::NullBuffer;
-use arrow::compute::{CastOptions, cast, cast_with_options, interleave, take};
+use arrow::compute::{CastOptions, cast, cast_with_options, concat, interleave, take};
 use arrow::datatypes::{DataType, Int64Type};
 
+use super::carried::Before;
 use super::frame::Frames;
 use super::pieces::Chunk;
 use crate::error::{Error, Result};
@@ -74,38 +76,77 @@ impl Navigation {
         fetch(values, args.get(2), &found)
     }
 
-    /// `first_value`, `last_value` and `nth_value` of each row's frame.
+    /// `first_value`, `last_value` and `nth_value` of each frame. With what is known `before` the partitions of a chunk,
+    /// which frames then begin with, they are those of all rows; the place of `nth_value` is the same for all then.
     pub fn in_frame(
         self,
         frames: &Frames,
         args: &[ArrayRef],
         ignore_nulls: bool,
+        before: Option<Before<'_, Seen>>,
     ) -> Result<ArrayRef> {
         let values = first(args)?;
-        let places = match self {
-            Navigation::LastValue => integers(None, -1, values.len())?,
-            Navigation::NthValue => positive(integers(args.get(1), 1, values.len())?)?,
-            Navigation::FirstValue | Navigation::Lag | Navigation::Lead => {
-                integers(None, 1, values.len())?
-            }
-        };
+        let places = self.places(args)?;
         let valued = ignore_nulls.then(|| Valued::new(values));
+        let place_of = |at: usize| match before {
+            // One frame a partition is no row's.
+            Some(_) => places.is_valid(0).then(|| places.value(0)),
+            None => places.is_valid(at).then(|| places.value(at)),
+        };
         let rows: UInt64Array = frames
             .ranges()
             .enumerate()
-            .map(|(row, frame)| {
-                let place = places.is_valid(row).then(|| places.value(row))?;
-                match &valued {
-                    Some(valued) => {
-                        let inside = valued.between(frame.start, frame.end);
-                        nth(inside.len(), place).map(|i| inside[i] as u64)
-                    }
-                    None => nth(frame.len(), place).map(|i| (frame.start + i) as u64),
+            .map(|(at, frame)| {
+                let place = place_of(at)?;
+                let known = before.map(|b| (b.known.counts[b.partitions[at]], b.partitions[at]));
+                let (seen, partition) = known.unwrap_or((0, 0));
+                let inside = valued.as_ref().map(|v| v.between(frame.start, frame.end));
+                let len = inside.map_or(frame.len(), <[usize]>::len);
+                let is_known = if place > 0 { place <= seen } else { len == 0 && seen > 0 };
+                if is_known {
+                    return Some((values.len() + partition) as u64);
                 }
+                let place = if place > 0 { place - seen } else { place };
+                let row = nth(len, place)?;
+                Some(inside.map_or(frame.start + row, |inside| inside[row]) as u64)
             })
             .collect();
-        Ok(take(values, &rows, None)?)
+        Ok(match before {
+            Some(before) => {
+                take(&concat(&[values.as_ref(), before.known.values.as_ref()])?, &rows, None)?
+            }
+            None => take(values, &rows, None)?,
+        })
     }
+
+    /// How many values count in each frame.
+    pub fn counts(frames: &Frames, values: &ArrayRef, ignore_nulls: bool) -> Vec<i64> {
+        let valued = ignore_nulls.then(|| Valued::new(values));
+        let len = |frame: Range<usize>| match &valued {
+            Some(valued) => valued.between(frame.start, frame.end).len() as i64,
+            None => frame.len() as i64,
+        };
+        frames.ranges().map(len).collect()
+    }
+
+    /// Which value of a frame is wanted, from its last one where negative.
+    fn places(self, args: &[ArrayRef]) -> Result<Int64Array> {
+        let rows = first(args)?.len();
+        match self {
+            Navigation::LastValue => integers(None, -1, rows),
+            Navigation::NthValue => positive(integers(args.get(1), 1, rows)?),
+            Navigation::FirstValue | Navigation::Lag | Navigation::Lead => integers(None, 1, rows),
+        }
+    }
+}
+
+/// What is known of the values before the partitions of a chunk.
+#[derive(Debug)]
+pub(super) struct Seen {
+    /// How many count, by partition.
+    pub counts: Vec<i64>,
+    /// The one that is wanted, by partition; of a first or n-th one once there are as many, else of no meaning.
+    pub values: ArrayRef,
 }
 
 /// The position of the n-th of `len` things, from the end for negative n.

@@ -2,7 +2,7 @@
 //!
 //! Counts and exact sums are differences of running totals, whatever the frame. Sums of floats are not, since a
 //! difference would lose digits and an infinity would never go away: growing frames add up row by row, sliding
-//! ones ask a tree of partial sums.
+//! ones ask a tree of partial sums. Growing frames may go on from sums of rows that are not there any more.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float64Type};
 
+use super::carried::Before;
 use super::frame::Frames;
 use crate::aggregates::SumResult;
 use crate::error::{Error, Result};
@@ -47,30 +48,100 @@ impl Sum {
         expands: bool,
         result: &DataType,
     ) -> Result<ArrayRef> {
-        let rows = frames.len();
-        let counts = running_counts(included(args, filter, rows), rows);
-        let count = |frame: &Range<usize>| counts[frame.end] - counts[frame.start];
+        let scale = args.first().map_or(0, |arg| scale(arg.data_type()));
+        self.results(self.sums(frames, args, filter, expands, None)?, scale, result)
+    }
+
+    /// The sums of all frames. With the sums `before` the partitions of a chunk, which frames then begin with, they
+    /// are those of all rows.
+    pub fn sums(
+        self,
+        frames: &Frames,
+        args: &[ArrayRef],
+        filter: Option<&BooleanArray>,
+        expands: bool,
+        before: Option<Before<'_, Sums>>,
+    ) -> Result<Sums> {
+        let rows = args.first().map_or_else(|| frames.rows(), |arg| arg.len());
+        let valid = included(args, filter, rows);
+        let counts = running_counts(valid.clone(), rows);
+        let count = |at: usize, frame: &Range<usize>| {
+            counts[frame.end] - counts[frame.start]
+                + before.map_or(0, |before| before.known.count(before.partitions[at]))
+        };
+        let numbered = || frames.ranges().enumerate();
         if self == Sum::Count {
-            return Ok(Arc::new(Int64Array::from_iter_values(frames.ranges().map(|f| count(&f)))));
+            return Ok(Sums::Counts(numbered().map(|(at, f)| count(at, &f)).collect()));
         }
         let arg = args.first().ok_or_else(|| Error::Internal("a sum of nothing".into()))?;
-        let valid = included(args, filter, rows);
         if let Some(values) = ordinals(arg).filter(|_| summed_exactly(arg.data_type())) {
             let totals = running_totals(&values, valid);
-            let states =
-                frames.ranges().map(|f| (totals[f.end].wrapping_sub(totals[f.start]), count(&f)));
-            return match self {
-                Sum::Avg => i128::averages(states, scale(arg.data_type()), result),
-                Sum::Total | Sum::Count => i128::sums(states, result),
-            };
+            let sums = numbered().map(|(at, f)| {
+                let sum = totals[f.end].wrapping_sub(totals[f.start]);
+                let known = before.map_or(0, |before| before.known.exact(before.partitions[at]));
+                (known.wrapping_add(sum), count(at, &f))
+            });
+            return Ok(Sums::Exact(sums.collect()));
         }
         let values = doubles(arg, valid)?;
-        let sums =
-            if expands { growing_sums(&values, frames) } else { sliding_sums(&values, frames) };
-        let states = sums.into_iter().zip(frames.ranges()).map(|(sum, f)| (sum, count(&f)));
+        let known =
+            |at: usize| before.map_or(0.0, |before| before.known.double(before.partitions[at]));
+        let sums = match expands {
+            true => growing_sums(&values, frames, known),
+            false => sliding_sums(&values, frames),
+        };
+        let sums = sums.into_iter().zip(numbered()).map(|(sum, (at, f))| (sum, count(at, &f)));
+        Ok(Sums::Doubles(sums.collect()))
+    }
+
+    /// What is wanted of sums of arguments with `scale` digits behind the point.
+    pub fn results(self, sums: Sums, scale: i8, result: &DataType) -> Result<ArrayRef> {
+        match (sums, self) {
+            (Sums::Counts(counts), _) => Ok(Arc::new(Int64Array::from(counts))),
+            (Sums::Exact(sums), Sum::Avg) => i128::averages(sums.into_iter(), scale, result),
+            (Sums::Exact(sums), Sum::Total | Sum::Count) => i128::sums(sums.into_iter(), result),
+            (Sums::Doubles(sums), Sum::Avg) => f64::averages(sums.into_iter(), 0, result),
+            (Sums::Doubles(sums), Sum::Total | Sum::Count) => f64::sums(sums.into_iter(), result),
+        }
+    }
+
+    /// Whether sums of arguments of these types are doubles.
+    pub fn is_of_doubles(self, args: &[DataType]) -> bool {
+        self != Sum::Count && args.first().is_some_and(|arg| !summed_exactly(arg))
+    }
+}
+
+/// Sums with the number of values in each.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Sums {
+    /// The numbers alone.
+    Counts(Vec<i64>),
+    /// Of whole numbers, modulo 2^128.
+    Exact(Vec<(i128, i64)>),
+    /// Of doubles.
+    Doubles(Vec<(f64, i64)>),
+}
+
+impl Sums {
+    fn count(&self, at: usize) -> i64 {
         match self {
-            Sum::Avg => f64::averages(states, 0, result),
-            Sum::Total | Sum::Count => f64::sums(states, result),
+            Sums::Counts(counts) => counts[at],
+            Sums::Exact(sums) => sums[at].1,
+            Sums::Doubles(sums) => sums[at].1,
+        }
+    }
+
+    fn exact(&self, at: usize) -> i128 {
+        match self {
+            Sums::Exact(sums) => sums[at].0,
+            Sums::Counts(_) | Sums::Doubles(_) => 0,
+        }
+    }
+
+    fn double(&self, at: usize) -> f64 {
+        match self {
+            Sums::Doubles(sums) => sums[at].0,
+            Sums::Counts(_) | Sums::Exact(_) => 0.0,
         }
     }
 }
@@ -88,7 +159,8 @@ fn summed_exactly(data_type: &DataType) -> bool {
         )
 }
 
-fn scale(data_type: &DataType) -> i8 {
+/// Digits behind the point of a type's values.
+pub(super) fn scale(data_type: &DataType) -> i8 {
     match data_type {
         DataType::Decimal32(_, s) | DataType::Decimal64(_, s) | DataType::Decimal128(_, s) => *s,
         _ => 0,
@@ -169,15 +241,16 @@ fn doubles(arg: &ArrayRef, included: Option<BooleanBuffer>) -> Result<Vec<f64>> 
     })
 }
 
-/// Sums of frames that begin with their partition, each row added once.
-fn growing_sums(values: &[f64], frames: &Frames) -> Vec<f64> {
+/// Sums of frames that begin with their partition, each row added once; to what is known at the partition's first frame.
+fn growing_sums(values: &[f64], frames: &Frames, known: impl Fn(usize) -> f64) -> Vec<f64> {
     let mut under_way = (usize::MAX, 0, 0.0);
     frames
         .ranges()
-        .map(|frame| {
+        .enumerate()
+        .map(|(at, frame)| {
             let (begin, mut end, mut sum) = under_way;
             if begin != frame.start {
-                (end, sum) = (frame.start, 0.0);
+                (end, sum) = (frame.start, known(at));
             }
             sum = values[end.min(frame.end)..frame.end].iter().fold(sum, |sum, v| sum + v);
             under_way = (frame.start, end.max(frame.end), sum);
