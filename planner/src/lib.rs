@@ -32,6 +32,7 @@ pub use bind::{
 };
 pub use catalog::{CHANGELOG_OF, CLOCK, CLOCK_TIME, Catalog, TableName, ViewDefinition};
 pub use conversions::{Clock, limit_results, processing_time, zone_bound, zoned_text};
+pub use datafusion_functions_aggregate::min_max::max_udaf;
 pub use deep_stack::with_deep_stack;
 pub use error::{ErrorKind, PlannerError, Result, Span};
 pub use functions::{FunctionKind, Functions, own_scalar_functions};

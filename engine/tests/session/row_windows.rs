@@ -79,7 +79,7 @@ fn session(path: &str, settings: &[(&str, &str)]) -> Session {
     session
 }
 
-const QUERIES: [&str; 18] = [
+const QUERIES: [&str; 22] = [
     "SELECT window_start, window_end, sum(v), count(*) FROM TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MONTH) GROUP BY 1, 2",
     "SELECT window_start, window_end, k, sum(v) FROM TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' QUARTER, INTERVAL '10' DAY) GROUP BY 1, 2, 3",
     "SELECT window_start, window_end, window_time, sum(v) FROM HOP(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MONTH, INTERVAL '3' MONTH) GROUP BY 1, 2, 3",
@@ -90,6 +90,10 @@ const QUERIES: [&str; 18] = [
     "SELECT w.start, w.end, sum(v) FROM (SELECT TUMBLE(ts, INTERVAL '1' MONTH, 'Asia/Kolkata') AS w, sum(v) AS v FROM z GROUP BY w) GROUP BY 1, 2",
     "SELECT window_start, window_end, k, sum(v), count(*) FROM TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '6' HOUR) GROUP BY 1, 2, 3 KEEP LAST 3 ROWS",
     "SELECT window_start, window_end, sum(v), count(*) FROM HOP(TABLE t, DESCRIPTOR(ts), INTERVAL '6' HOUR, INTERVAL '12' HOUR) GROUP BY 1, 2 EMIT AFTER WINDOW CLOSE KEEP LAST INTERVAL '30' MINUTE",
+    "SELECT window_start, window_end, k, sum(v), count(*) FROM TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '6' HOUR) GROUP BY 1, 2, 3 EMIT ON UPDATE KEEP LAST 3 ROWS",
+    "SELECT window_start, window_end, sum(v), count(*) FROM HOP(TABLE t, DESCRIPTOR(ts), INTERVAL '6' HOUR, INTERVAL '12' HOUR) GROUP BY 1, 2 EMIT PERIODIC INTERVAL '1' MILLISECOND KEEP LAST INTERVAL '30' MINUTE",
+    "SELECT window_start, window_end, max(v), count(*) FROM TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '6' HOUR) GROUP BY 1, 2 EMIT ON UPDATE ALLOW LATENESS INTERVAL '1' HOUR KEEP LAST INTERVAL '2' HOUR",
+    "SELECT window_start, window_end, min(v), count(*) FROM TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '6' HOUR) GROUP BY 1, 2 EMIT AFTER WINDOW CLOSE ALLOW LATENESS INTERVAL '1' HOUR KEEP LAST 5 ROWS",
     "SELECT k, window_number, window_start, window_end, sum(v), count(*) FROM COUNT_WINDOW(TABLE t PARTITION BY k, DESCRIPTOR(ts), 7) GROUP BY 1, 2, 3, 4",
     "SELECT window_number, window_start, window_end, sum(v), count(*) FROM COUNT_WINDOW(TABLE t, DESCRIPTOR(ts), 10, 3) GROUP BY 1, 2, 3",
     "SELECT k, window_number, window_start, window_end, sum(v), count(*) FROM DELTA_WINDOW(TABLE t PARTITION BY k, DESCRIPTOR(ts), v, 12.5) GROUP BY 1, 2, 3, 4",
@@ -172,4 +176,32 @@ fn windows_close_over_endless_tables() {
     assert!(refused(by_time).contains("no watermark passes"), "{}", refused(by_time));
     let count = "SELECT count(*) AS c FROM (SELECT * FROM COUNT_WINDOW(TABLE n, DESCRIPTOR(ts), 5, row_order => 'arrival') LIMIT 5)";
     assert!(run(&session, count).contains("| 5 |"), "{}", run(&session, count));
+}
+
+#[test]
+fn what_is_told_early_is_forgotten_when_windows_close() {
+    let session = Session::new();
+    run(
+        &session,
+        "CREATE TABLE g (k BIGINT, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '1' SECOND) \
+         WITH ('connector' = 'datagen', 'rows-per-second' = '1000')",
+    );
+    let windows = "TUMBLE(TABLE g, DESCRIPTOR(ts), INTERVAL '1' DAY)";
+    let groups = format!("SELECT window_start, sum(k) FROM {windows} GROUP BY 1");
+    let first = format!(
+        "SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY window_start ORDER BY k) AS r FROM {windows}) WHERE r <= 3"
+    );
+    for (query, wanted) in [
+        (format!("{groups} EMIT ON UPDATE KEEP LAST 2 ROWS"), "watermark passes window_start"),
+        (
+            format!(
+                "{groups} EMIT ON UPDATE ALLOW LATENESS INTERVAL '5' SECOND KEEP LAST INTERVAL '1' HOUR"
+            ),
+            "watermark is 5 s past window_start",
+        ),
+        (format!("{first} EMIT ON UPDATE"), "watermark passes window_start"),
+    ] {
+        let plan = run(&session, &format!("EXPLAIN CHANGELOG_MODE {query}"));
+        assert!(plan.contains(wanted) && !plan.contains("UNBOUNDED"), "{query}: {plan}");
+    }
 }

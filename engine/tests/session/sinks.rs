@@ -103,5 +103,13 @@ fn explain_tells_what_state_ttl_bounds() {
     let twice = "EXPLAIN CHANGELOG_MODE SELECT n, count(*) FROM (SELECT count(*) AS n FROM g GROUP BY k) GROUP BY n";
     let shown = ok(twice);
     assert!(shown.contains("stateboundedbystate_ttl"), "{shown}");
-    assert!(shown.contains("stateUNBOUNDEDbecauserowsarewithdrawn"), "{shown}");
+    assert!(!shown.contains("stateUNBOUNDED"), "{shown}");
+    let first = "EXPLAIN CHANGELOG_MODE SELECT * FROM \
+                 (SELECT *, row_number() OVER (PARTITION BY k ORDER BY v) AS r FROM g) WHERE r <= 2";
+    for over in
+        [first, "EXPLAIN CHANGELOG_MODE SELECT sum(v) OVER (PARTITION BY k ORDER BY v) FROM g"]
+    {
+        let shown = ok(over);
+        assert!(shown.contains("stateboundedbystate_ttl:3600s"), "{shown}");
+    }
 }

@@ -19,15 +19,7 @@ impl Names<'_> {
                     Some("state bounded by one group".to_owned())
                 }
                 Emission::Changes | Emission::PeriodicChanges { .. } if self.state_ttl_us > 0 => {
-                    let withdrawn = node.inputs.iter().any(|input| input.node.changes);
-                    Some(match withdrawn {
-                        true => {
-                            "state UNBOUNDED because rows are withdrawn from its groups: state_ttl \
-                                 has no effect"
-                                .to_owned()
-                        }
-                        false => self.by_ttl("the last row of a group"),
-                    })
+                    Some(self.by_ttl("the last row of a group"))
                 }
                 Emission::Changes | Emission::PeriodicChanges { .. } => {
                     Some("state UNBOUNDED because no watermark closes any of its keys".to_owned())

@@ -11,6 +11,7 @@ mod completion;
 mod expiries;
 mod flow;
 mod implied_keys;
+mod keep_last;
 mod ranks;
 mod row_windows;
 mod shared_scans;

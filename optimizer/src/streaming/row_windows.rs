@@ -6,7 +6,7 @@
 
 use thalweg_planner::RowWindowKind;
 
-use super::{Flow, Walk, contains, refused};
+use super::{Flow, Walk, at_close, contains, keep_last, refused};
 use crate::error::Result;
 use crate::relational::{Rel, RelOp};
 
@@ -15,6 +15,10 @@ impl Walk<'_> {
     pub(super) fn row_windows(&mut self, rel: &mut Rel) -> Result<Flow> {
         let RelOp::RowWindows(spec) = &mut rel.op else { return Ok(Flow::default()) };
         let input = &mut rel.inputs[0];
+        let early = self.emit.filter(|emit| !at_close(emit));
+        if spec.kind.keeps() && (early.is_some() || (input.flow.changes && input.flow.endless)) {
+            return Ok(keep_last::early(self, rel, early));
+        }
         if input.flow.changes && !input.flow.endless {
             super::fold(input);
             self.bounds.forget(input.output.iter().copied());

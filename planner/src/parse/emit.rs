@@ -142,9 +142,6 @@ impl Clause<'_> {
             false => 0,
         };
         let keep = self.keep()?;
-        if keep.is_some() && (when != EmitWhen::WindowClose || allow_lateness_us > 0) {
-            return Err(self.once("KEEP LAST with results that leave more than once"));
-        }
         match self.word(0) {
             None | Some(Token::SemiColon | Token::RParen) => {
                 Ok(Emit { when, allow_lateness_us, keep })
@@ -171,14 +168,6 @@ impl Clause<'_> {
             true => Ok(Some(Keep::Rows(rows))),
             false => Err(self.unexpected("expected ROWS behind the number")),
         }
-    }
-
-    fn once(&self, what: &str) -> PlannerError {
-        let near = self.words.get(self.at.saturating_sub(1)).copied();
-        let span = near.and_then(|at| span_of(self.tokens[at].span));
-        PlannerError::not_supported(what)
-            .with_hint("write EMIT AFTER WINDOW CLOSE KEEP LAST …".to_string())
-            .with_span(span)
     }
 
     /// Whether the word before the place is this one.
@@ -282,7 +271,7 @@ mod tests {
                 "{clause}"
             );
         }
-        for clause in ["EMIT ON UPDATE KEEP LAST 1 ROWS", "KEEP LAST 0 ROWS", "KEEP LAST 5 HOURS"] {
+        for clause in ["KEEP LAST 0 ROWS", "KEEP LAST 5 HOURS"] {
             let (statements, error) = parse_script(&format!("SELECT k FROM t GROUP BY k {clause}"));
             assert!(error.is_some() || statements.is_empty(), "{clause}");
         }

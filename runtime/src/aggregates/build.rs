@@ -63,7 +63,9 @@ pub(crate) fn build(
                 false => Box::new(Ordered::new(inner, spec.args, spec.order.clone(), &spec.types)),
             }
         }
-        StateKind::Ranked(error) => Box::new(Ranked::new(&spec.types[0], *error, reservation)?),
+        StateKind::Ranked(error) => {
+            Box::new(Ranked::new(&spec.types[0], *error, false, reservation)?)
+        }
         own => own_state(own, spec)?,
     };
     if !spec.distinct {

@@ -76,7 +76,7 @@ impl AggregateStates {
             carried: Vec::new(),
             rows: None,
         };
-        if use_of == StateUse::Withdrawn {
+        if use_of.withdraws() {
             this.rows = Some(this.add(count_of_rows(), use_of, reservation)?);
         }
         for ((mut spec, output), aggregate) in planned.into_iter().zip(specs) {
@@ -105,7 +105,8 @@ impl AggregateStates {
         let state = match use_of {
             StateUse::Once => build(&spec, reservation)?,
             StateUse::Running => build_running(&spec, reservation)?,
-            StateUse::Withdrawn => build_forgetting(&spec, reservation)?,
+            StateUse::Withdrawn => build_forgetting(&spec, false, reservation)?,
+            StateUse::Forgotten => build_forgetting(&spec, true, reservation)?,
         };
         let slots = state.slots();
         let start = self.slots.len();

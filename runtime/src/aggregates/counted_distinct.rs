@@ -24,16 +24,18 @@ pub(crate) struct CountedDistinct {
 }
 
 impl CountedDistinct {
-    /// Hands the distinct combinations of arguments of the given types on to `inner`.
+    /// Hands the distinct combinations of arguments of the given types on to `inner`; if it is `lenient`, rows may be taken
+    /// out that never came.
     ///
     /// # Errors
     /// `Unsupported` for types whose values cannot be found again.
     pub(crate) fn new(
         inner: Box<dyn AggregateState>,
         arg_types: &[DataType],
+        lenient: bool,
         reservation: &Reservation,
     ) -> Result<Self> {
-        let rows = Multiset::new(arg_types, Keep::Counts, reservation)?;
+        let rows = Multiset::new(arg_types, Keep::Counts, lenient, reservation)?;
         Ok(CountedDistinct { inner, rows, positions: Vec::new() })
     }
 

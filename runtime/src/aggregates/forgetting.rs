@@ -22,12 +22,13 @@ use super::xor::Xor;
 use crate::error::{Error, Result};
 use crate::memory::Reservation;
 
-/// Makes a state that can forget.
+/// Makes a state that can forget. `lenient` says that it may be told to forget what it does not have.
 ///
 /// # Errors
 /// As [`build`](super::build::build); `Unsupported` also for values that cannot be found again.
 pub(crate) fn build_forgetting(
     spec: &StateSpec,
+    lenient: bool,
     reservation: &Reservation,
 ) -> Result<Box<dyn AggregateState>> {
     check_distinct_order(spec)?;
@@ -38,28 +39,29 @@ pub(crate) fn build_forgetting(
         StateKind::Boolean(any) => Box::new(BooleanCounts::new(*any)),
         StateKind::Fold(FoldKind::BitXor) => xor(&spec.types[0])?,
         StateKind::Fold(FoldKind::Min | FoldKind::Max) | StateKind::FoldBytes(_) => {
-            return fold(spec, FoldUpkeep { picks_row: true, ..FOLD }, reservation);
+            return fold(spec, FoldUpkeep { picks_row: true, lenient, ..FOLD }, reservation);
         }
         StateKind::Fold(FoldKind::BitAnd | FoldKind::BitOr) => {
-            return fold(spec, FOLD, reservation);
+            return fold(spec, FoldUpkeep { lenient, ..FOLD }, reservation);
         }
         StateKind::Extreme(extreme) => {
             let upkeep = FoldUpkeep {
                 picks_row: true,
                 ignores_nulls: extreme.ignore_nulls,
                 in_order: !extreme.by_value,
+                lenient,
             };
             return fold(spec, upkeep, reservation);
         }
         StateKind::Moments(_) => {
             let inner = own_state(&spec.kind, spec)?;
-            let keep = Keep::RowsInOrder;
+            let keep = (Keep::RowsInOrder, lenient);
             return Ok(Box::new(KeptReplay::new(inner, spec, keep, reservation)?));
         }
-        StateKind::Ranked(error) => ranked(*error, spec, reservation)?,
-        StateKind::Foreign(kind) => return library(kind, spec, reservation),
+        StateKind::Ranked(error) => ranked(*error, spec, lenient, reservation)?,
+        StateKind::Foreign(kind) => return library(kind, spec, lenient, reservation),
     };
-    distinct_or_not(native, spec, reservation)
+    distinct_or_not(native, spec, lenient, reservation)
 }
 
 /// Makes a state whose results are wanted again and again, of rows that stay.
@@ -73,54 +75,58 @@ pub(crate) fn build_running(
     check_distinct_order(spec)?;
     match &spec.kind {
         StateKind::Ranked(error) => {
-            distinct_or_not(ranked(*error, spec, reservation)?, spec, reservation)
+            distinct_or_not(ranked(*error, spec, false, reservation)?, spec, false, reservation)
         }
-        StateKind::Foreign(kind) => library(kind, spec, reservation),
-        own => distinct_or_not(own_state(own, spec)?, spec, reservation),
+        StateKind::Foreign(kind) => library(kind, spec, false, reservation),
+        own => distinct_or_not(own_state(own, spec)?, spec, false, reservation),
     }
 }
 
 fn distinct_or_not(
     inner: Box<dyn AggregateState>,
     spec: &StateSpec,
+    lenient: bool,
     reservation: &Reservation,
 ) -> Result<Box<dyn AggregateState>> {
     if !spec.distinct {
         return Ok(inner);
     }
-    Ok(Box::new(CountedDistinct::new(inner, &spec.types, reservation)?))
+    Ok(Box::new(CountedDistinct::new(inner, &spec.types, lenient, reservation)?))
 }
 
 /// Values in their order, which can forget as they are.
 fn ranked(
     error: Option<Bits>,
     spec: &StateSpec,
+    lenient: bool,
     reservation: &Reservation,
 ) -> Result<Box<dyn AggregateState>> {
-    Ok(Box::new(Ranked::new(&spec.types[0], error, reservation)?))
+    Ok(Box::new(Ranked::new(&spec.types[0], error, lenient, reservation)?))
 }
 
 /// A library function, computed from kept rows.
 fn library(
     kind: &ForeignKind,
     spec: &StateSpec,
+    lenient: bool,
     reservation: &Reservation,
 ) -> Result<Box<dyn AggregateState>> {
     if kind.function == "approx_distinct" {
         // All values are kept in any case: counting them costs less than estimating, and is exact.
         let count = Box::new(Count::new());
-        return Ok(Box::new(CountedDistinct::new(count, &spec.types, reservation)?));
+        return Ok(Box::new(CountedDistinct::new(count, &spec.types, lenient, reservation)?));
     }
     let keep = match kind.function.as_str() {
         "array_agg" | "string_agg" | "nth_value" => Keep::Occurrences,
         _ => Keep::RowsInOrder,
     };
     let inner = Box::new(foreign(kind, spec)?);
-    Ok(Box::new(KeptReplay::new(inner, spec, keep, reservation)?))
+    Ok(Box::new(KeptReplay::new(inner, spec, (keep, lenient), reservation)?))
 }
 
 /// A fold whose result any row may have had a part in.
-const FOLD: FoldUpkeep = FoldUpkeep { picks_row: false, ignores_nulls: true, in_order: false };
+const FOLD: FoldUpkeep =
+    FoldUpkeep { picks_row: false, ignores_nulls: true, in_order: false, lenient: false };
 
 fn fold(
     spec: &StateSpec,

@@ -31,6 +31,8 @@ pub(crate) struct FoldUpkeep {
     pub(crate) ignores_nulls: bool,
     /// Whether the result depends on the order of arrival.
     pub(crate) in_order: bool,
+    /// Whether rows may be taken out that never came.
+    pub(crate) lenient: bool,
 }
 
 /// A fold and the rows it came from.
@@ -60,7 +62,7 @@ impl KeptFold {
         Ok(KeptFold {
             inner,
             upkeep,
-            rows: Multiset::new(types, keep, reservation)?,
+            rows: Multiset::new(types, keep, upkeep.lenient, reservation)?,
             value: types[0].clone(),
             plain_slots: Vec::new(),
             stale_at: 0,

@@ -47,14 +47,15 @@ enum Column {
 }
 
 impl KeptReplay {
-    /// Keeps the rows that `spec` describes for `inner`, a state of the same arguments without DISTINCT and ORDER BY.
+    /// Keeps the rows that `spec` describes for `inner`, a state of the same arguments without DISTINCT and ORDER BY;
+    /// if it is lenient, rows may be taken out that never came.
     ///
     /// # Errors
     /// `Unsupported` for types whose values cannot be found again.
     pub(crate) fn new(
         mut inner: Box<dyn AggregateState>,
         spec: &StateSpec,
-        keep: Keep,
+        (keep, lenient): (Keep, bool),
         reservation: &Reservation,
     ) -> Result<Self> {
         let mut types = Vec::new();
@@ -74,7 +75,7 @@ impl KeptReplay {
         inner.bind(&offsets, &offsets);
         Ok(KeptReplay {
             inner,
-            rows: Multiset::new(&types, keep, reservation)?,
+            rows: Multiset::new(&types, keep, lenient, reservation)?,
             distinct: spec.distinct,
             columns,
             args: spec.args,

@@ -49,6 +49,8 @@ pub(crate) struct Multiset {
     entries: KeyedState,
     columns: usize,
     keep: Keep,
+    /// Whether a row that is taken out may not be there.
+    lenient: bool,
     /// The first entry of each group.
     heads: Vec<RowId>,
     present: usize,
@@ -89,11 +91,16 @@ pub(crate) struct Entries {
 }
 
 impl Multiset {
-    /// No rows, of columns of the given types.
+    /// No rows, of columns of the given types. If it is `lenient`, rows may be taken out that never came.
     ///
     /// # Errors
     /// `Unsupported` for types whose values cannot be found again.
-    pub(crate) fn new(types: &[DataType], keep: Keep, reservation: &Reservation) -> Result<Self> {
+    pub(crate) fn new(
+        types: &[DataType],
+        keep: Keep,
+        lenient: bool,
+        reservation: &Reservation,
+    ) -> Result<Self> {
         let mut key = vec![DataType::UInt32];
         key.extend_from_slice(types);
         let mut slots = vec![StateSlot::new(8, 8)];
@@ -113,6 +120,7 @@ impl Multiset {
             entries: KeyedState::new(&key, &slots, reservation.share())?,
             columns: types.len(),
             keep,
+            lenient,
             heads: Vec::new(),
             present: 0,
             next_place: 1,
@@ -194,7 +202,7 @@ impl Multiset {
     /// Takes rows out, each once. `vanished` gets the positions of those that the group has no more.
     ///
     /// # Errors
-    /// `Internal` for rows that the groups do not have; `ResourcesExhausted`.
+    /// `Internal` for rows that the groups do not have, unless it is lenient; `ResourcesExhausted`.
     pub(crate) fn remove(
         &mut self,
         groups: &[RowId],
@@ -212,6 +220,9 @@ impl Multiset {
         let mut states = self.entries.states_mut();
         for (row, &slot) in self.slots.iter().enumerate() {
             let count: i64 = if slot == NO_ROW { 0 } else { states.read(slot, at.count) };
+            if count <= 0 && self.lenient {
+                continue;
+            }
             if count <= 0 {
                 return Err(Error::Internal(
                     "a row was withdrawn that an aggregate never had".into(),

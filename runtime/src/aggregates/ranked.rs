@@ -167,17 +167,19 @@ struct Sorted {
 }
 
 impl Ranked {
-    /// No values of a type; with an error as approximate percentiles keep them.
+    /// No values of a type; with an error as approximate percentiles keep them. If it is `lenient`, values may be taken out
+    /// that never came.
     ///
     /// # Errors
     /// `Unsupported` for types whose values cannot be found again.
     pub(crate) fn new(
         value: &DataType,
         error: Option<Bits>,
+        lenient: bool,
         reservation: &Reservation,
     ) -> Result<Self> {
         Ok(Ranked {
-            rows: Multiset::new(std::slice::from_ref(value), Keep::Rows, reservation)?,
+            rows: Multiset::new(std::slice::from_ref(value), Keep::Rows, lenient, reservation)?,
             value: value.clone(),
             error: error.map(Bits::value),
             positions: Vec::new(),

@@ -23,6 +23,18 @@ pub enum StateUse {
     Running,
     /// The same where rows may be withdrawn.
     Withdrawn,
+    /// The same where what is withdrawn may have been forgotten: it is left out where that can be told.
+    Forgotten,
+}
+
+impl StateUse {
+    /// Whether rows may be withdrawn.
+    pub fn withdraws(self) -> bool {
+        match self {
+            StateUse::Withdrawn | StateUse::Forgotten => true,
+            StateUse::Once | StateUse::Running => false,
+        }
+    }
 }
 
 /// What is wanted of a state that several functions share.

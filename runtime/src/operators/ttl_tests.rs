@@ -107,6 +107,51 @@ fn groups_that_nothing_touches_begin_anew() {
     }
 }
 
+#[test]
+fn withdrawals_from_groups_that_were_forgotten_change_nothing() {
+    for (interruptions, name) in
+        BOTH.into_iter().flat_map(|i| ["max", "sum", "array_agg"].map(|name| (i, name)))
+    {
+        let list = DataType::new_list(DataType::Int64, true);
+        let aggregate = AggregateSpec {
+            function: name.into(),
+            args: vec![Expr::Column(1)],
+            arg_types: vec![DataType::Int64],
+            distinct: false,
+            filter: None,
+            order_by: Vec::new(),
+            ignore_nulls: false,
+            result: if name == "array_agg" { list } else { DataType::Int64 },
+        };
+        let spec = OperatorSpec::HashAggregate(HashAggregateSpec {
+            phase: AggregatePhase::Single,
+            input: vec![DataType::Int64; 2],
+            keys: vec![Expr::Column(0)],
+            key_types: vec![DataType::Int64],
+            grouping_sets: None,
+            aggregates: vec![aggregate],
+            late_keys: Vec::new(),
+            emission: Emission::Changes,
+            withdrawn: true,
+        });
+        let shown = |sign: char, key: i64, value: i64| match name {
+            "array_agg" => format!("{sign}{key}|[{value}]"),
+            _ => format!("{sign}{key}|{value}"),
+        };
+        let mut groups = Clocked::new(&spec, interruptions);
+        let came = groups.feed(0, 0, &[(Insert, 1, 10), (Insert, 2, 20)]);
+        assert_eq!(came, [shown('+', 1, 10), shown('+', 2, 20)]);
+        // A withdrawal touches its group, and takes its last row away.
+        let gone = groups.feed(700, 0, &[(Delete, 2, 20), (Insert, 2, 21)]);
+        assert_eq!(gone, [shown('-', 2, 20), shown('+', 2, 21)]);
+        assert_eq!(groups.feed(700, 0, &[(Delete, 1, 10)]), [""; 0], "{name}");
+        assert_eq!(groups.feed(0, 0, &[(Insert, 1, 11)]), [shown('+', 1, 11)]);
+        assert_eq!(groups.feed(0, 0, &[(Delete, 2, 21)]), [shown('-', 2, 21)]);
+        let all = [(Delete, 1, 11), (Delete, 2, 21), (Insert, 3, 1)];
+        assert_eq!(groups.feed(2_000, 0, &all), [shown('+', 3, 1)], "{name}");
+    }
+}
+
 fn window(function: WindowFunctionSpec) -> WindowSpec {
     WindowSpec {
         input: vec![DataType::Int64; 2],

@@ -205,6 +205,7 @@ impl Changes {
                 cut(changed, batch_rows, &mut self.ready);
             }
             table.note_times(&self.touched.groups, self.now_us)?;
+            table.let_go_of_empty(&self.touched.groups);
         }
         Ok(())
     }
@@ -285,6 +286,19 @@ impl SetTable {
         charge.try_resize(times.capacity() * size_of::<i64>())
     }
 
+    /// Groups that have lost all their rows are forgotten the next time that it is looked for old ones.
+    fn let_go_of_empty(&mut self, groups: &[RowId]) {
+        let Some((times, _)) = &mut self.times else { return };
+        let mut present = groups.to_vec();
+        self.table.retain_present(&mut present);
+        let mut present = present.into_iter().peekable();
+        for &group in groups {
+            if present.next_if_eq(&group).is_none() {
+                times[group as usize] = i64::MIN;
+            }
+        }
+    }
+
     /// Forgets the groups that were touched before a moment.
     fn forget_before(&mut self, oldest_us: i64) -> Result<()> {
         let Some((times, charge)) = &mut self.times else { return Ok(()) };
@@ -349,7 +363,11 @@ impl SetTable {
         let changes = Change { groups: &touched.groups, old: touched.old, present: &present };
         let changed = changes.rows(&before, &after)?;
         let batch = changed.batch(table, &touched.groups, &before, &after)?;
-        let renumbered = table.compact()?;
+        // Groups keep their numbers where it is known when they were touched: those without rows go with the old ones.
+        let renumbered = match &self.times {
+            Some(_) => table.drop_replaced_strings().map(|()| false)?,
+            None => table.compact()?,
+        };
         self.last = match touched.groups.len() {
             0..=REMEMBERED_GROUPS_MAX if !renumbered => (touched.groups.clone(), after),
             _ => Default::default(),

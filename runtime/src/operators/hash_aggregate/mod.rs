@@ -220,7 +220,7 @@ impl HashAggregate {
 
     fn take_batch(&mut self, batch: Batch, cx: &OperatorContext<'_>) -> Result<()> {
         let batch = match self.shape.use_of {
-            StateUse::Withdrawn => batch.compact()?,
+            StateUse::Withdrawn | StateUse::Forgotten => batch.compact()?,
             StateUse::Once | StateUse::Running => inserts_only(batch, "GROUP BY")?,
         };
         let rows = batch.num_rows();
@@ -385,11 +385,7 @@ impl Operator for HashAggregate {
             }
             AggregatePhase::Single if self.emits_changes => {
                 let waiting = self.waiting.take();
-                let ttl_us = match self.shape.use_of {
-                    // What is withdrawn must be there.
-                    StateUse::Withdrawn => 0,
-                    StateUse::Once | StateUse::Running => cx.job.options.state_ttl_us,
-                };
+                let ttl_us = cx.job.options.state_ttl_us;
                 let mut changes = Changes::new(&self.shape, waiting, &reservation, ttl_us)?;
                 changes.wake_for_sweep(cx);
                 self.changes = Some(changes);

@@ -52,6 +52,11 @@ impl Shape {
         key_types.extend(spec.grouping_sets.as_ref().map(|sets| sets.id_type.clone()));
         let reservation = job.memory.reserve("Aggregate");
         let use_of = match (spec.withdrawn, &spec.emission) {
+            (true, Emission::Changes | Emission::PeriodicChanges { .. })
+                if job.options.state_ttl_us > 0 =>
+            {
+                StateUse::Forgotten
+            }
             (true, _) => StateUse::Withdrawn,
             (false, Emission::Changes | Emission::PeriodicChanges { .. } | Emission::Fired(_)) => {
                 StateUse::Running

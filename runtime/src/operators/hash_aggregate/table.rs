@@ -12,7 +12,7 @@ use arrow::compute::take_arrays;
 use arrow_schema::DataType;
 
 use super::shape::Shape;
-use crate::aggregates::{AggregateStates, FEW_GROUPS, FewCounts, Groups};
+use crate::aggregates::{AggregateStates, FEW_GROUPS, FewCounts, Groups, StateUse};
 use crate::batch::BATCH_BYTES_MAX;
 use crate::error::{Error, Result};
 use crate::memory::Reservation;
@@ -163,7 +163,10 @@ impl AggregateTable {
         for withdrawn in [false, true] {
             let rows =
                 (0..deletes.len() as u32).filter(|&row| deletes.value(row as usize) == withdrawn);
-            let rows = UInt32Array::from_iter_values(rows);
+            let rows = match withdrawn && self.shape.use_of == StateUse::Forgotten {
+                true => UInt32Array::from(self.rows_there(rows)),
+                false => UInt32Array::from_iter_values(rows),
+            };
             if rows.is_empty() {
                 continue;
             }
@@ -183,6 +186,22 @@ impl AggregateTable {
             self.withdrawn += ids.len();
         }
         self.charge_heap()
+    }
+
+    /// Of rows that are withdrawn, no more of a group than it has: the others were forgotten.
+    fn rows_there(&mut self, withdrawn: impl Iterator<Item = u32>) -> Vec<u32> {
+        let states = self.groups.states_mut();
+        let groups = self.slots.iter().max().map_or(0, |&group| group as usize + 1);
+        let mut left: Vec<Option<i64>> = vec![None; groups];
+        withdrawn
+            .filter(|&row| {
+                let group = self.slots[row as usize];
+                let left = left[group as usize]
+                    .get_or_insert_with(|| self.states.count_rows(&states, group));
+                *left -= 1;
+                *left >= 0
+            })
+            .collect()
     }
 
     /// Takes rows in, and then those out that `deletes` tells: one column for each key, and the columns of the
@@ -255,7 +274,7 @@ impl AggregateTable {
 
     /// Copies the groups together when they have come to twice their bytes, of which some may be of strings that longer
     /// ones have replaced: a row's new string takes the old one's place only if it fits there.
-    fn drop_replaced_strings(&mut self) -> Result<()> {
+    pub(super) fn drop_replaced_strings(&mut self) -> Result<()> {
         if !self.shape.states.iter().any(|slot| slot.bytes) {
             return Ok(());
         }
