@@ -301,7 +301,8 @@ impl History {
 
     /// Adds partitions whose rows time alone lets go, from time to time: they may get no new ones.
     fn sweep(&mut self, bound: Option<i64>, partitions: &mut Vec<RowId>) {
-        let Some(bound) = bound.filter(|_| self.reach.rows_before.is_some()) else { return };
+        let by_time_alone = self.reach.rows_before == Some(0) && self.reach.time_before > 0;
+        let Some(bound) = bound.filter(|_| by_time_alone) else { return };
         if self.rows.len() < self.sweep_at {
             return;
         }
