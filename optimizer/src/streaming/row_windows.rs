@@ -16,7 +16,7 @@ impl Walk<'_> {
         let RelOp::RowWindows(spec) = &mut rel.op else { return Ok(Flow::default()) };
         let input = &mut rel.inputs[0];
         let early = self.emit.filter(|emit| !at_close(emit));
-        if spec.kind.keeps() && (early.is_some() || (input.flow.changes && input.flow.endless)) {
+        if spec.kind.keeps() && early.is_some() {
             return Ok(keep_last::early(self, rel, early));
         }
         if input.flow.changes && !input.flow.endless {
