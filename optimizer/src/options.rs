@@ -22,6 +22,8 @@ pub struct OptimizerOptions {
     pub state_ttl_us: i64,
     /// What the reader of a result that goes on changing can do with it.
     pub result: ResultUse,
+    /// Whether operators get all columns of their inputs, also those that nothing reads.
+    pub all_columns: bool,
     /// Pairs of connected subplans that join ordering may look at before it falls back to linearised search.
     pub pair_budget: usize,
 }
@@ -37,6 +39,7 @@ impl Default for OptimizerOptions {
             streaming: false,
             state_ttl_us: 0,
             result: ResultUse::Rows,
+            all_columns: false,
             pair_budget: 20_000,
         }
     }

@@ -31,6 +31,8 @@ pub struct PlannerOptions {
     pub series_rows: bool,
     /// Turn a CTE that is referenced twice or more into one shared plan (hints in the query override it).
     pub share_ctes: bool,
+    /// Keep columns of tables in the plan that nothing reads.
+    pub all_columns: bool,
 }
 
 impl Default for PlannerOptions {
@@ -43,6 +45,7 @@ impl Default for PlannerOptions {
             null_view_errors: false,
             series_rows: true,
             share_ctes: true,
+            all_columns: false,
         }
     }
 }

@@ -182,8 +182,8 @@ pub enum DescribeTarget {
         /// Its columns.
         schema: SchemaRef,
     },
-    /// The operators of a job, by its number.
-    Job(u64),
+    /// The operators of a job.
+    Job(JobName),
 }
 
 /// What DROP drops.

@@ -151,6 +151,10 @@ pub trait Source: Send + Sync {
     /// split is left. Watermarks stay at or below it. A split is begun when its reader is stepped again after it said
     /// [`SplitEvent::Reading`]: by then everyone behind the scan knows that it speaks.
     fn pending_from_us(&self) -> Option<i64>;
+    /// What users know a split by, such as a file; `None` if its number is all there is.
+    fn split_name(&self, _split: SplitId) -> Option<String> {
+        None
+    }
 }
 
 /// Makes sources of one kind.

@@ -180,7 +180,12 @@ fn vertex(name: &str, parallelism: usize, specs: Vec<OperatorSpec>) -> JobVertex
     let chain = specs
         .into_iter()
         .enumerate()
-        .map(|(i, spec)| ChainedOperator { operator_id: i as u64, plan_node: 0, spec })
+        .map(|(i, spec)| ChainedOperator {
+            operator_id: i as u64,
+            plan_node: 0,
+            spec,
+            inputs: Vec::new(),
+        })
         .collect();
     JobVertex { name: name.into(), parallelism, chain, buffer_timeout: None }
 }

@@ -24,17 +24,21 @@ use crate::error::Error;
 
 type PlannerResult<T> = Result<T, PlannerError>;
 
+/// The late rows of a query, view or job, by its text or name.
+pub type LateRowsOf<'a> = dyn Fn(&str) -> crate::error::Result<Arc<dyn Table>> + Send + Sync + 'a;
+
 /// See the module.
 pub struct StatementCatalog<'a> {
     listings: Listings<'a>,
+    late_rows: &'a LateRowsOf<'a>,
     paths: Mutex<HashMap<String, Arc<EngineTable>>>,
     found: Mutex<BTreeSet<EntryKey>>,
 }
 
 impl<'a> StatementCatalog<'a> {
     /// The catalog for one statement.
-    pub fn new(listings: Listings<'a>) -> Self {
-        StatementCatalog { listings, paths: Mutex::default(), found: Mutex::default() }
+    pub fn new(listings: Listings<'a>, late_rows: &'a LateRowsOf<'a>) -> Self {
+        StatementCatalog { listings, late_rows, paths: Mutex::default(), found: Mutex::default() }
     }
 
     /// The tables and views that were asked for.
@@ -110,6 +114,11 @@ impl Catalog for StatementCatalog<'_> {
         if name == CLOCK {
             let clock = self.listings.catalog.clock().table().map_err(planner_error)?;
             return Ok(Some(EngineTable::new(Arc::new(clock))));
+        }
+        if name == table_functions::LATE_ROWS {
+            let text = table_functions::only_text(name, args).map_err(planner_error)?;
+            let table = (self.late_rows)(&text).map_err(planner_error)?;
+            return Ok(Some(EngineTable::new(table)));
         }
         let table = table_functions::table(name, args).map_err(planner_error)?;
         Ok(table.map(|table: Arc<dyn Table>| EngineTable::new(table) as Arc<dyn TableSource>))

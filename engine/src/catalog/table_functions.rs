@@ -1,4 +1,4 @@
-//! Functions in FROM: files whose names do not tell the format, and series of numbers.
+//! Functions in FROM: files whose names do not tell the format, series of numbers, and rows that came too late.
 //!
 //! Arguments must be constants.
 
@@ -15,8 +15,11 @@ use crate::connectors::{FileFormat, FileOptions, FileTable};
 use crate::error::{Error, Report, Result};
 
 /// The names of all table functions.
-pub(crate) const NAMES: [&str; 6] =
-    ["generate_series", "range", "read_arrow", "read_csv", "read_json", "read_parquet"];
+pub(crate) const NAMES: [&str; 7] =
+    ["generate_series", LATE_ROWS, "range", "read_arrow", "read_csv", "read_json", "read_parquet"];
+
+/// The function of the rows that came too late, for which a session is needed.
+pub(crate) const LATE_ROWS: &str = "late_rows";
 
 /// The table behind a call; `None` when there is no function of this name.
 pub(crate) fn table(name: &str, args: &[Expr]) -> Result<Option<Arc<dyn Table>>> {
@@ -88,6 +91,14 @@ pub(crate) fn unknown_option(key: &str, known: &[&str]) -> Error {
     let report = Report::new(format!("unknown option \"{key}\""));
     let report = report.with_detail(format!("The options are: {}.", known.join(", ")));
     Error::catalog(report.with_hint(hint))
+}
+
+/// The argument of a function of one text.
+pub(crate) fn only_text(name: &str, args: &[Expr]) -> Result<String> {
+    match args {
+        [arg] => text_of(name, arg),
+        _ => Err(Error::statement(format!("{name} takes one argument, a text"))),
+    }
 }
 
 fn text_of(name: &str, arg: &Expr) -> Result<String> {

@@ -3,7 +3,7 @@
 //! Files in Parquet, CSV, JSON and Arrow IPC, tables in memory, series, rows that a program makes, generators, and the
 //! writers. Users name connectors in `WITH ('connector' = …)`, see [`registry`].
 
-mod blackhole;
+pub(crate) mod blackhole;
 pub(crate) mod buffers;
 pub(crate) mod compact;
 mod conflicts;
@@ -17,6 +17,7 @@ mod filesystem;
 mod ipc;
 mod json;
 mod keys;
+pub(crate) mod late_rows;
 pub mod memory;
 pub(crate) mod metadata;
 mod nexmark;
@@ -64,11 +65,13 @@ pub fn sources() -> HashMap<String, Arc<dyn SourceConnector>> {
     let socket: Arc<dyn SourceConnector> = Arc::new(socket::SocketConnector);
     let single_file: Arc<dyn SourceConnector> = Arc::new(single_file::SingleFileConnector);
     let stdin: Arc<dyn SourceConnector> = Arc::new(stdin::StdinConnector);
+    let late: Arc<dyn SourceConnector> = Arc::new(late_rows::LateRowsConnector);
     let watch: Arc<dyn SourceConnector> = Arc::new(streaming::watch::WatchConnector);
     let write_only: Arc<dyn SourceConnector> = Arc::new(streaming::WriteOnly);
     HashMap::from([
         (blackhole::CONNECTOR.to_string(), write_only.clone()),
         (datagen::CONNECTOR.to_string(), datagen),
+        (late_rows::CONNECTOR.to_string(), late),
         (nexmark::CONNECTOR.to_string(), nexmark),
         (print::CONNECTOR.to_string(), write_only.clone()),
         (single_file::CONNECTOR.to_string(), single_file),

@@ -54,7 +54,9 @@ pub fn with_context<T>(
     let mut cx = OperatorContext {
         subtask,
         vertex: VertexId(0),
+        position: 0,
         parallelism,
+        watermark: None,
         job,
         waker: &waker,
         metrics: &Arc::default(),

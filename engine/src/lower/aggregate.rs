@@ -43,8 +43,12 @@ impl Lowering<'_> {
                 )?;
                 spec.withdrawn = node.inputs[0].node.changes;
                 spec.emission = self.emission(emission, group_by)?;
+                let inputs = match spec.emission.closes_groups() {
+                    true => vec![self.fields(&fragment.columns)],
+                    false => Vec::new(),
+                };
                 fragment.columns = output_of(group_by, grouping_sets.as_ref(), aggregates);
-                fragment.push(node.id, OperatorSpec::HashAggregate(spec));
+                fragment.push_timed(node.id, OperatorSpec::HashAggregate(spec), inputs);
                 Ok(fragment)
             }
             AggregatePhase::Final => self.final_aggregate(node),
@@ -79,6 +83,11 @@ impl Lowering<'_> {
         let final_spec =
             HashAggregateSpec { phase: hash_aggregate::AggregatePhase::Final, ..spec.clone() };
         spec.late_keys = self.late_keys(late_keys, &partial.columns)?;
+        // Late rows are those of the partial phase, which the final one tells.
+        let inputs = match final_spec.emission.closes_groups() {
+            true => vec![self.fields(&partial.columns)],
+            false => Vec::new(),
+        };
         partial.push(partial_node.id, OperatorSpec::HashAggregate(spec));
         let parallelism = self.parallelism(node);
         let ship = match &channel.ship {
@@ -111,7 +120,7 @@ impl Lowering<'_> {
             | hash_aggregate::Emission::Fired(_) => final_spec.keys.len(),
         };
         let stays = final_spec.grouping_sets.is_none() && !self.meeting.contains(&node.id);
-        fragment.push(node.id, OperatorSpec::HashAggregate(final_spec));
+        fragment.push_timed(node.id, OperatorSpec::HashAggregate(final_spec), inputs);
         match &channel.ship {
             ShipStrategy::Hash(keys) if parallelism > 1 && !(stays && keys.len() == all_keys) => {
                 self.spread_groups(fragment, keys, node)

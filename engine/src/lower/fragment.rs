@@ -1,6 +1,6 @@
 //! Fragments: chains of operators that have not yet become a vertex, and the edges between them.
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Field};
 use thalweg_optimizer::physical::{
     Channel, ColumnId, ColumnTable, ExchangeMode, Parallelism, PhysicalNode, ShipStrategy,
 };
@@ -53,8 +53,13 @@ impl Fragment {
 
     /// Appends an operator that was lowered from a plan node.
     pub fn push(&mut self, plan_node: u32, spec: OperatorSpec) {
+        self.push_timed(plan_node, spec, Vec::new());
+    }
+
+    /// Appends an operator that drops rows which come too late, with the columns of its inputs, by which they are shown.
+    pub fn push_timed(&mut self, plan_node: u32, spec: OperatorSpec, inputs: Vec<Vec<Field>>) {
         let operator_id = operator_id(plan_node, self.chain.len(), spec.name());
-        self.chain.push(ChainedOperator { operator_id, plan_node, spec });
+        self.chain.push(ChainedOperator { operator_id, plan_node, spec, inputs });
     }
 
     /// Appends a projection to `wanted`, unless that is what leaves the chain already.

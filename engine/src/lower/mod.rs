@@ -20,6 +20,7 @@ mod window;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use arrow::datatypes::Field;
 use thalweg_optimizer::physical::{
     Channel, ColumnId, ColumnTable, PhysicalNode, PhysicalOp, PhysicalPlan,
 };
@@ -144,6 +145,15 @@ impl<'a> Lowering<'a> {
     fn channel(&mut self, channel: &Channel, consumer: &PhysicalNode) -> Result<Fragment> {
         let producer = self.node(&channel.node)?;
         self.ship(producer, channel, consumer)
+    }
+
+    /// Columns by name, for those who look at rows of them.
+    fn fields(&self, columns: &[ColumnId]) -> Vec<Field> {
+        let field = |id: &ColumnId| {
+            let column = self.columns.get(*id);
+            Field::new(&column.name, column.data_type.clone(), true)
+        };
+        columns.iter().map(field).collect()
     }
 
     fn scope<'s>(&'s self, columns: &'s [ColumnId]) -> Result<Scope<'s>> {

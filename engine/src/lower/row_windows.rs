@@ -51,8 +51,12 @@ impl Lowering<'_> {
             ties,
             columns: !keeps,
         };
+        let inputs = match spec.closing {
+            Some(_) => vec![self.fields(&columns)],
+            None => Vec::new(),
+        };
         fragment.columns.extend(windows.outputs.iter().copied());
-        fragment.push(node.id, OperatorSpec::AssignedWindows(spec));
+        fragment.push_timed(node.id, OperatorSpec::AssignedWindows(spec), inputs);
         Ok(fragment)
     }
 }

@@ -46,6 +46,7 @@ impl Lowering<'_> {
             let own = if lookup == 0 { &right_columns } else { &left_columns };
             output.extend(own.iter().filter(|id| !node.output.contains(id)));
         }
+        let inputs = vec![self.fields(&left_columns), self.fields(&right_columns)];
         let spec = StreamJoinSpec {
             kind: kind(*join_type),
             left: self.stream_side(&left_columns, &left_keys, withdrawn(0), expiry)?,
@@ -60,14 +61,18 @@ impl Lowering<'_> {
                 .map(|id| place(*id, *mark, &left_columns, &right_columns))
                 .collect::<Result<_>>()?,
         };
-        let inputs = [left, right]
+        let may_be_late = [&spec.left, &spec.right]
+            .iter()
+            .any(|side| side.expiry.as_ref().is_some_and(|expiry| expiry.own.is_some()));
+        let inputs = if may_be_late { inputs } else { Vec::new() };
+        let sides = [left, right]
             .into_iter()
             .zip(&node.inputs)
             .map(|(side, channel)| (side, exchange_mode(channel.mode)))
             .collect();
         let parallelism = self.parallelism(node);
-        let mut fragment = self.meeting(inputs, "stream", parallelism, output);
-        fragment.push(node.id, OperatorSpec::StreamJoin(spec));
+        let mut fragment = self.meeting(sides, "stream", parallelism, output);
+        fragment.push_timed(node.id, OperatorSpec::StreamJoin(spec), inputs);
         Ok(fragment)
     }
 

@@ -73,8 +73,9 @@ impl Lowering<'_> {
             withdrawn: node.inputs[0].node.changes,
             keep: *keep,
         };
+        let inputs = vec![self.fields(&fragment.columns)];
         fragment.columns.extend(functions.iter().map(|f| f.output));
-        fragment.push(node.id, OperatorSpec::EventTimeWindow(spec));
+        fragment.push_timed(node.id, OperatorSpec::EventTimeWindow(spec), inputs);
         Ok(fragment)
     }
 

@@ -15,8 +15,9 @@ use thalweg_optimizer::PhysicalPlan;
 use thalweg_planner::{own_scalar_functions, processing_time, with_deep_stack};
 use thalweg_runtime::env::Environment;
 use thalweg_runtime::expr::FunctionRegistry;
+use thalweg_runtime::graph::JobGraph;
 use thalweg_runtime::job::{
-    BufferTimeout, JobHandle, JobManager, JobOptions, Services, TaskManager,
+    BufferTimeout, JobHandle, JobManager, JobOptions, KeepLate, Services, TaskManager,
 };
 use thalweg_runtime::memory::{MemoryManager, heap_bytes};
 use thalweg_runtime::operators::sink::SinkSpec;
@@ -37,6 +38,9 @@ use crate::settings::Settings;
 pub(crate) fn windowing_name(number: u64) -> String {
     format!("windows {number}")
 }
+
+/// Bytes that the late rows of a job may take which are kept for those who ask for them.
+const LATE_ROWS_BYTES_MAX: usize = 16 << 20;
 
 /// The session's share of the runtime.
 pub(crate) struct Executor {
@@ -129,7 +133,7 @@ impl Executor {
             reader,
             job,
             _ended: ended,
-            plan: plan.clone(),
+            plan: Arc::new(plan.clone()),
             token: token.clone(),
         })
     }
@@ -168,13 +172,52 @@ impl Executor {
         settings: &Settings,
         token: &CancellationToken,
     ) -> Result<Arc<JobHandle>> {
+        let keep = match plan.streaming {
+            true => KeepLate::Newest { bytes: LATE_ROWS_BYTES_MAX },
+            false => KeepLate::Nothing,
+        };
+        let graph = self.graph(plan, sink, parallel_sink, settings)?;
+        self.submit_graph(plan, graph, keep, settings, token)
+    }
+
+    /// Starts a plan that is run for its late rows: all of them are kept until they are taken.
+    pub(crate) fn submit_for_late_rows(
+        &self,
+        plan: &PhysicalPlan,
+        sink: SinkSpec,
+        settings: &Settings,
+        token: &CancellationToken,
+    ) -> Result<Arc<JobHandle>> {
+        let graph = self.graph(plan, sink, true, settings)?;
+        self.submit_graph(plan, graph, KeepLate::All, settings, token)
+    }
+
+    /// The graph of a plan that runs into a sink.
+    pub(crate) fn graph(
+        &self,
+        plan: &PhysicalPlan,
+        sink: SinkSpec,
+        parallel_sink: bool,
+        settings: &Settings,
+    ) -> Result<JobGraph> {
+        let (threads, batch_rows) = (settings.threads(), settings.batch_rows());
+        let options =
+            LowerOptions { threads, batch_rows, sink, streaming: plan.streaming, parallel_sink };
+        Ok(with_deep_stack(|| lower(plan, &options)).map_err(deep_stack_failure)??)
+    }
+
+    fn submit_graph(
+        &self,
+        plan: &PhysicalPlan,
+        graph: JobGraph,
+        late_rows: KeepLate,
+        settings: &Settings,
+        token: &CancellationToken,
+    ) -> Result<Arc<JobHandle>> {
         if token.is_cancelled() {
             return Err(Error::Cancelled);
         }
         let (threads, batch_rows) = (settings.threads(), settings.batch_rows());
-        let options =
-            LowerOptions { threads, batch_rows, sink, streaming: plan.streaming, parallel_sink };
-        let graph = with_deep_stack(|| lower(plan, &options)).map_err(deep_stack_failure)??;
         let limit = settings.memory_limit().and_then(|bytes| usize::try_from(bytes).ok());
         self.memory.set_limit(limit.unwrap_or(usize::MAX));
         BufferPool::process().keep_within(self.memory.limit());
@@ -192,6 +235,7 @@ impl Executor {
                 true => u64::try_from(settings.state_ttl_us()).unwrap_or(0),
                 false => 0,
             },
+            late_rows,
             ..JobOptions::default()
         };
         let job = Arc::new(jobs.submit(graph, options)?);
@@ -235,7 +279,7 @@ pub(crate) struct Execution {
     /// Registered with the job, so that its end wakes the channel.
     _ended: BoxFuture<'static, thalweg_runtime::Result<()>>,
     /// Keeps the tables that are read, which may have been dropped or replaced meanwhile.
-    plan: PhysicalPlan,
+    plan: Arc<PhysicalPlan>,
     /// Kept, so that the session can cancel the query as long as it is read.
     token: CancellationToken,
 }
@@ -285,6 +329,11 @@ impl Execution {
     /// Asks the job to end.
     pub(crate) fn cancel(&self) {
         self.token.cancel();
+    }
+
+    /// What is run.
+    pub(crate) fn plan(&self) -> Arc<PhysicalPlan> {
+        self.plan.clone()
     }
 
     /// The running job.

@@ -31,6 +31,7 @@ pub(super) async fn frame(
     let wanted = match &statement {
         _ if options.changelog_mode => PlanUse::VIEW,
         Statement::CreateMaterializedView(_) => PlanUse::VIEW,
+        Statement::Query(query) => cx.query_use(query)?,
         _ => cx.plan_use(),
     };
     let plan = match &statement {

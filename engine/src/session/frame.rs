@@ -14,6 +14,7 @@ use thalweg_runtime::job::JobHandle;
 use super::cancellation::CancellationToken;
 use super::changelog::Changes;
 use super::executor::{Execution, Executor};
+use super::query_status::QueryStatus;
 use crate::error::Result;
 use crate::settings::Settings;
 
@@ -129,6 +130,17 @@ impl Frame {
         }
     }
 
+    /// The key of a query's result whose rows are told as changes: positions behind the column that says what becomes of
+    /// a row, if there is a key.
+    pub(crate) fn changes_key(&self) -> Option<Option<Vec<usize>>> {
+        match &self.body {
+            Body::Query(query) if query.result == ResultUse::Changelog => {
+                Some(query.plan.key.clone())
+            }
+            Body::Query(_) | Body::Rows(_) => None,
+        }
+    }
+
     /// Whether the rows are the lines of a text, such as a plan.
     pub(crate) fn is_text(&self) -> bool {
         self.text
@@ -189,7 +201,9 @@ fn left_out(job: &JobHandle) -> Vec<String> {
     let kept = kept.map(|what| format!("{what} put into the dead-letter table"));
     let untimed = untimed.map(|what| format!("{what} left out, as the table's options say"));
     let rows = rows.map(|what| format!("{what} dropped: the watermark had passed their group"));
-    records.into_iter().chain(kept).chain(untimed).chain(rows).collect()
+    let forgotten = counted(job.forgotten_rows(), "late row", "that a job had counted");
+    let forgotten = forgotten.map(|what| format!("{what} no longer kept: a job keeps the newest"));
+    records.into_iter().chain(kept).chain(untimed).chain(rows).chain(forgotten).collect()
 }
 
 fn counted(number: u64, what: &str, which: &str) -> Option<String> {
@@ -222,7 +236,10 @@ impl FrameStream {
     pub fn progress_handle(&self) -> Option<ProgressHandle> {
         match &self.source {
             Source::Rows(_) => None,
-            Source::Job(execution) => Some(ProgressHandle { job: Arc::downgrade(execution.job()) }),
+            Source::Job(execution) => Some(ProgressHandle {
+                job: Arc::downgrade(execution.job()),
+                plan: execution.plan(),
+            }),
         }
     }
 
@@ -255,12 +272,18 @@ impl FrameStream {
 #[derive(Clone)]
 pub struct ProgressHandle {
     job: Weak<JobHandle>,
+    plan: Arc<PhysicalPlan>,
 }
 
 impl ProgressHandle {
     /// Work done and work in all, as far as the sources know; `None` when they do not, or the query has ended.
     pub fn progress(&self) -> Option<(u64, u64)> {
         self.job.upgrade().and_then(|job| job.progress())
+    }
+
+    /// How the query is doing; `None` when nobody holds it any more.
+    pub(crate) fn status(&self) -> Option<QueryStatus> {
+        self.job.upgrade().map(|job| QueryStatus::of(&job, &self.plan))
     }
 }
 

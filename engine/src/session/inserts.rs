@@ -98,7 +98,7 @@ fn start_all(
         let Prepared { plan, sink, target, .. } = insert;
         let token = CancellationToken::default();
         let handle = executor.submit(&plan, sink.spec, sink.parallel, &cx.settings, &token)?;
-        runs.push(Run { handle, _plan: plan, target });
+        runs.push(Run { handle, plan, target });
     }
     let started = Started {
         name,

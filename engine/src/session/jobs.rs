@@ -4,7 +4,7 @@
 //! session, which starts with the first job, has all jobs commit from time to time (see [`super::commits`]), and tells once
 //! what became of those that have failed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -16,6 +16,7 @@ use thalweg_planner::JobName;
 use thalweg_runtime::Error as RuntimeError;
 use thalweg_runtime::job::JobHandle;
 
+use super::job_listing::OperatorLoad;
 use super::{Session, SessionState};
 use crate::catalog::{EntryKey, Table};
 use crate::connectors::memory::Subscription;
@@ -26,6 +27,9 @@ const ENDED_MAX: usize = 100;
 
 /// How often it is looked whether jobs have failed.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// How often it is noted how busy operators are: their shares are those of the time since, at most twice as long.
+const LOADS_EVERY: Duration = Duration::from_secs(5);
 
 /// Hears what the user should know of jobs.
 pub(crate) type Listener = Arc<dyn Fn(&str) + Send + Sync>;
@@ -112,7 +116,7 @@ pub(crate) struct Links {
 pub(crate) struct Run {
     pub(crate) handle: Arc<JobHandle>,
     /// Kept, since it holds the tables that are read.
-    pub(crate) _plan: PhysicalPlan,
+    pub(crate) plan: PhysicalPlan,
     /// The table that rows are written into, if its rows are not in memory.
     pub(crate) target: Option<Arc<dyn Table>>,
 }
@@ -123,6 +127,8 @@ pub(crate) struct Job {
     pub(crate) started: Started,
     /// Whether its end has been looked at.
     settled: AtomicBool,
+    /// How busy its operators were at two moments, the later one at most so long ago; by run.
+    loads: Mutex<VecDeque<(Instant, Vec<Vec<OperatorLoad>>)>>,
 }
 
 impl Job {
@@ -134,6 +140,25 @@ impl Job {
         let next = || states.iter().find(|state| **state == JobState::Running);
         let stopped = || states.iter().find(|state| **state == JobState::Stopped);
         failed.or_else(next).or_else(stopped).cloned().unwrap_or(JobState::Finished)
+    }
+
+    /// How busy the operators of a run had been some seconds ago; nothing if it did not run then.
+    pub(super) fn loads_before(&self, run: usize) -> Vec<OperatorLoad> {
+        let loads = self.loads.lock();
+        loads.front().and_then(|(_, runs)| runs.get(run).cloned()).unwrap_or_default()
+    }
+
+    /// Notes from time to time how busy the operators are.
+    fn note_loads(&self) {
+        let mut loads = self.loads.lock();
+        if loads.back().is_some_and(|(at, _)| at.elapsed() < LOADS_EVERY) || self.has_ended() {
+            return;
+        }
+        let of_run = |run: &Run| run.handle.operators().iter().map(OperatorLoad::of).collect();
+        loads.push_back((Instant::now(), self.started.runs.iter().map(of_run).collect()));
+        if loads.len() > 2 {
+            loads.pop_front();
+        }
     }
 
     /// Asks all of it to end.
@@ -231,15 +256,27 @@ impl Jobs {
         found.ok_or_else(|| missing(&number.to_string()))
     }
 
-    /// The running job of a number or name.
-    pub(crate) fn running(&self, name: &JobName) -> Result<Arc<Job>> {
-        let (jobs, shown) = match name {
+    /// The job of a number or name: of several the one that runs, or began last.
+    pub(crate) fn named(&self, name: &JobName) -> Result<Arc<Job>> {
+        let (jobs, shown) = self.all_named(name)?;
+        let running = jobs.iter().rev().find(|job| job.state() == JobState::Running);
+        running.or(jobs.last()).cloned().ok_or_else(|| missing(&shown))
+    }
+
+    /// The jobs of a number or name, and how it is shown.
+    fn all_named(&self, name: &JobName) -> Result<(Vec<Arc<Job>>, String)> {
+        Ok(match name {
             JobName::Number(number) => (vec![self.get(*number)?], number.to_string()),
             JobName::Name(name) => {
                 let named = self.all().into_iter().filter(|job| job.started.name == *name);
                 (named.collect(), name.clone())
             }
-        };
+        })
+    }
+
+    /// The running job of a number or name.
+    pub(crate) fn running(&self, name: &JobName) -> Result<Arc<Job>> {
+        let (jobs, shown) = self.all_named(name)?;
         let (last, known) = (jobs.last().cloned(), jobs.into_iter().rev());
         let mut running = known.filter(|job| job.state() == JobState::Running);
         match (running.next(), last) {
@@ -301,7 +338,12 @@ impl Jobs {
     /// Lists a job that has started.
     pub(super) fn add(&self, session: &Session, started: Started) -> Arc<Job> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let job = Arc::new(Job { number, started, settled: AtomicBool::new(false) });
+        let job = Arc::new(Job {
+            number,
+            started,
+            settled: AtomicBool::new(false),
+            loads: Mutex::default(),
+        });
         let mut all = self.all.lock();
         let lasts = |job: &Job| matches!(job.started.kind, JobKind::View | JobKind::Sink);
         let done = |job: &Job| !lasts(job) && job.settled.load(Ordering::Acquire);
@@ -320,6 +362,7 @@ impl Jobs {
 
     /// Looks after jobs that have ended.
     pub(super) fn settle(&self) {
+        self.all().iter().for_each(|job| job.note_loads());
         let news: Vec<String> = self.all().iter().filter_map(|job| job.settle()).collect();
         let listener = self.listener.lock().clone();
         if let Some(listener) = listener {

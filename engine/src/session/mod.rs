@@ -14,16 +14,19 @@ mod frame;
 mod inserts;
 mod job_listing;
 mod jobs;
+mod late_rows;
 mod load;
 mod modify;
 mod plan;
 mod query;
+mod query_status;
 mod sink_kinds;
 mod sinks;
 mod statement;
 mod table_options;
 mod verify;
 mod views;
+mod watermark_holder;
 mod write;
 
 use std::collections::{HashMap, VecDeque};
@@ -48,6 +51,7 @@ use executor::Executor;
 pub use builder::SessionBuilder;
 pub use cancellation::CancellationToken;
 pub use frame::{Frame, FrameStream, ProgressHandle};
+pub(crate) use query_status::QueryStatus;
 
 /// A session. Cheap to clone: clones share everything.
 #[derive(Clone)]
@@ -65,6 +69,8 @@ struct SessionState {
     jobs: jobs::Jobs,
     /// Whether queries give their changes.
     changes: AtomicBool,
+    /// Whether queries without an end do.
+    live: AtomicBool,
 }
 
 impl Session {
@@ -89,6 +95,7 @@ impl Session {
                 running: cancellation::RunningStatements::default(),
                 jobs: jobs::Jobs::default(),
                 changes: AtomicBool::default(),
+                live: AtomicBool::default(),
             }),
         }
     }
@@ -97,6 +104,11 @@ impl Session {
     /// instead of the rows that are left at the end.
     pub fn show_changes(&self, shown: bool) {
         self.inner.changes.store(shown, Ordering::Relaxed);
+    }
+
+    /// Whether queries over tables without an end give the changes of their results, for somebody who watches them.
+    pub(crate) fn show_live(&self, live: bool) {
+        self.inner.live.store(live, Ordering::Relaxed);
     }
 
     /// Bytes that this session has reserved at this moment: for what the operators of its queries and jobs keep, and for

@@ -26,11 +26,18 @@ pub(crate) struct PlanUse {
     pub(crate) result: ResultUse,
     /// Whether tables whose changes are known are read with all changes to come, rather than as they are now.
     pub(crate) follow: bool,
+    /// Whether operators get all columns of their inputs, since somebody wants to see the rows that they drop.
+    pub(crate) all_columns: bool,
 }
 
 impl PlanUse {
     /// Changes go to a result that is kept up to date with the tables.
-    pub(crate) const VIEW: PlanUse = PlanUse { result: ResultUse::Changelog, follow: true };
+    pub(crate) const VIEW: PlanUse =
+        PlanUse { result: ResultUse::Changelog, follow: true, all_columns: false };
+
+    /// Nobody looks at the result: the query runs for the rows that come too late.
+    pub(crate) const LATE_ROWS: PlanUse =
+        PlanUse { result: ResultUse::Changelog, follow: false, all_columns: true };
 
     /// What a sink can take.
     pub(crate) fn of_sink(sink: &TableSink) -> PlanUse {
@@ -38,7 +45,7 @@ impl PlanUse {
             true => ResultUse::Changelog,
             false => ResultUse::Rows,
         };
-        PlanUse { result, follow: false }
+        PlanUse { result, ..PlanUse::default() }
     }
 }
 
@@ -86,6 +93,7 @@ pub(crate) fn physical_plan(
         streaming: settings.runtime_mode() == RuntimeMode::Streaming,
         state_ttl_us: settings.state_ttl_us(),
         result: wanted.result,
+        all_columns: wanted.all_columns,
         ..OptimizerOptions::default()
     };
     let statistics = EngineStatistics { enabled: settings.use_statistics() };

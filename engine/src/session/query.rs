@@ -11,7 +11,7 @@ use crate::error::Result;
 
 /// The frame of a query.
 pub(super) fn frame(cx: &StatementContext<'_>, plan: QueryPlan) -> Result<Frame> {
-    let wanted = cx.plan_use();
+    let wanted = cx.query_use(&plan)?;
     let physical = physical_plan(&plan, &cx.settings, wanted)?;
     let rows = result_schema(&plan);
     let schema = match wanted.result {

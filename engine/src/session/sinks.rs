@@ -66,7 +66,7 @@ pub(super) async fn create(cx: &StatementContext<'_>, create: CreateSink) -> Res
         kind: JobKind::Sink,
         sql: statement_text(cx),
         since_us: executor.now_us(),
-        runs: vec![Run { handle, _plan: plan, target: None }],
+        runs: vec![Run { handle, plan, target: None }],
         links: Mutex::new(Links { view: None, reads }),
         subscriptions: live.subscriptions,
         endless: live.endless,

@@ -16,7 +16,8 @@ use super::cancellation::CancellationToken;
 use super::frame::Frame;
 use super::plan::PlanUse;
 use super::{
-    Session, commits, explain, inserts, job_listing, load, modify, query, sinks, views, write,
+    Session, commits, explain, inserts, job_listing, late_rows, load, modify, query, sinks, views,
+    write,
 };
 use crate::catalog::{
     CATALOG_NAME, Entry, EntryKey, Listings, OnConflict, StatementCatalog, describe, texts,
@@ -62,11 +63,9 @@ impl Session {
     pub(crate) fn with_catalog<T>(&self, plan: impl FnOnce(&StatementCatalog<'_>) -> T) -> T {
         let (planner, settings) = (self.planner(), self.settings_now());
         let functions = planner.functions();
-        plan(&StatementCatalog::new(Listings {
-            catalog: self.catalog(),
-            settings: &settings,
-            functions,
-        }))
+        let listings = Listings { catalog: self.catalog(), settings: &settings, functions };
+        let late_rows = |text: &str| late_rows::table(self, text);
+        plan(&StatementCatalog::new(listings, &late_rows))
     }
 
     fn statement_context<'a>(&'a self, sql: &'a str) -> StatementContext<'a> {
@@ -94,7 +93,16 @@ impl StatementContext<'_> {
             true => ResultUse::Changelog,
             false => ResultUse::Rows,
         };
-        PlanUse { result, follow: false }
+        PlanUse { result, ..PlanUse::default() }
+    }
+
+    /// The same for a query, which goes on changing before somebody's eyes if it has no end.
+    pub(super) fn query_use(&self, query: &QueryPlan) -> Result<PlanUse> {
+        let live = self.session.inner.live.load(Ordering::Relaxed) && inserts::is_endless(query)?;
+        Ok(match live {
+            true => PlanUse { result: ResultUse::Changelog, ..PlanUse::default() },
+            false => self.plan_use(),
+        })
     }
 
     /// Binds a statement to the session's tables, with values for `$1`, `$2`, ….
@@ -170,8 +178,8 @@ pub(super) async fn run(cx: &StatementContext<'_>, statement: Statement) -> Resu
         Statement::Describe(
             DescribeTarget::Table { schema, .. } | DescribeTarget::Query { schema },
         ) => describe(&schema).map(Frame::of_batch),
-        Statement::Describe(DescribeTarget::Job(number)) => {
-            let job = cx.session.inner.jobs.get(number)?;
+        Statement::Describe(DescribeTarget::Job(name)) => {
+            let job = cx.session.inner.jobs.named(&name)?;
             job_listing::operators(&job).map(Frame::of_batch)
         }
         Statement::Drop { kind, names, if_exists, cascade } => {

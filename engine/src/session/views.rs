@@ -96,7 +96,7 @@ fn start(
         kind: JobKind::View,
         sql: statement_text(cx),
         since_us: executor.now_us(),
-        runs: vec![Run { handle, _plan: plan, target: None }],
+        runs: vec![Run { handle, plan, target: None }],
         links: Mutex::new(Links { view: Some(key), reads }),
         subscriptions: live.subscriptions,
         endless: live.endless,

@@ -38,7 +38,7 @@ const COMMANDS: [(&str, &str, &str); 11] = [
     (
         "mode",
         ".mode FORMAT [TABLE]",
-        "Print results as table, csv, tsv, json, jsonl, markdown, line, html, insert or none",
+        "Print results as table, csv, tsv, json, jsonl, markdown, line, html, insert, changelog or none",
     ),
     ("output", ".output [FILE]", "Send results to a file, or back to standard output"),
     ("print", ".print TEXT", "Print text"),

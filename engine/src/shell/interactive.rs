@@ -23,6 +23,7 @@ const HISTORY_ENTRIES: usize = 10_000;
 pub fn run(runner: &mut Runner) {
     let mut editor = editor();
     runner.set_bail(false);
+    runner.set_live(true);
     to_stderr(&format!(
         "Thalweg {}: statements end with a semicolon, .help lists commands.",
         env!("CARGO_PKG_VERSION")

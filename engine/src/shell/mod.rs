@@ -8,11 +8,13 @@ mod dot;
 mod format;
 mod interactive;
 mod interrupt;
+mod live;
 mod output;
 mod progress;
 mod runner;
 mod splitter;
 mod timer;
+mod waiting;
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};

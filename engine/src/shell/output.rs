@@ -52,6 +52,13 @@ impl Output {
         Some(size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(80))
     }
 
+    /// Columns and lines of the terminal, if results go to one that has a size.
+    pub fn terminal_size(&self) -> Option<(usize, usize)> {
+        let width = self.terminal_width()?;
+        let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+        Some((width, usize::from(size.ws_row))).filter(|(_, lines)| *lines > 0)
+    }
+
     /// Writes to where results go.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), PrintError> {
         match &mut self.file {

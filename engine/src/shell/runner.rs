@@ -9,10 +9,12 @@ use futures::{FutureExt, StreamExt};
 use super::dot::{self, DotCommand};
 use super::format::{Display, FormatName, ResultFormat, result_format, text_lines};
 use super::interrupt::Interrupts;
+use super::live;
 use super::output::{Output, PrintError, to_stderr, to_stdout};
 use super::progress::ProgressLine;
 use super::splitter::{Command, Piece, Splitter};
 use super::timer::Timer;
+use super::waiting::Silence;
 use crate::error::{Error, Result};
 use crate::{Frame, Session};
 
@@ -40,6 +42,8 @@ pub struct Runner {
     insert_table: String,
     timer: bool,
     bail: bool,
+    /// Whether results that go on changing are shown as they are.
+    live: bool,
     failed: bool,
     interrupted: bool,
     closed: bool,
@@ -81,6 +85,7 @@ impl Runner {
             insert_table: "table".to_string(),
             timer: false,
             bail: true,
+            live: false,
             failed: false,
             interrupted: false,
             closed: false,
@@ -100,6 +105,11 @@ impl Runner {
     /// Whether scripts end at their first failed statement.
     pub fn set_bail(&mut self, bail: bool) {
         self.bail = bail;
+    }
+
+    /// Whether the results of continuous queries are tables that change where they stand, on a terminal.
+    pub fn set_live(&mut self, live: bool) {
+        self.live = live;
     }
 
     /// Whether a statement has failed.
@@ -231,6 +241,8 @@ impl Runner {
     fn run_statements(&mut self, sql: &str) -> Result<Flow, PrintError> {
         let timer = Timer::start();
         self.interrupts.begin();
+        let shows_tables = self.live && self.format == FormatName::Table;
+        self.session.show_live(shows_tables && self.output.terminal_size().is_some());
         let mut script = self.session.execute(sql);
         let result = loop {
             match block_on(script.next_frame()) {
@@ -262,6 +274,15 @@ impl Runner {
             self.print_notice(&frame);
             return Ok(());
         }
+        if let (FormatName::Table, Some(key), Some(size)) =
+            (self.format, frame.changes_key(), self.output.terminal_size())
+        {
+            let zone = self.session.settings_now().time_zone();
+            let warnings = live::show(frame.stream()?, key, size, zone)?;
+            warnings.iter().for_each(|warning| to_stderr(&format!("Warning: {warning}")));
+            self.printed = true;
+            return Ok(());
+        }
         let display = Display {
             width: self.output.terminal_width(),
             insert_table: self.insert_table.clone(),
@@ -278,6 +299,7 @@ impl Runner {
         let mut bytes = Vec::new();
         format.begin(&schema, &mut bytes)?;
         let continuous = stream.is_continuous();
+        let mut silence = Silence::of(&stream);
         loop {
             let next = match stream.next().now_or_never() {
                 Some(next) => next,
@@ -286,10 +308,11 @@ impl Runner {
                         progress = None;
                         self.show(format.as_mut(), &mut bytes)?;
                     }
-                    block_on(stream.next())
+                    silence.wait(&mut stream)
                 }
             };
             let Some(batch) = next else { break };
+            silence.broken = true;
             format.batch(&batch?, &mut bytes)?;
             if bytes.len() >= WRITE_BYTES {
                 // The progress line must not stand between rows.

@@ -36,7 +36,7 @@ pub fn optimize(
     options: &OptimizerOptions,
 ) -> Result<PhysicalPlan> {
     let input = input.borrow();
-    let mut query = relational::bind(input)?;
+    let mut query = relational::bind(input, options.all_columns)?;
     let Prepared { streaming, bounds } = streaming::prepare(&mut query, input, options)?;
     // A buffer timeout may be of one reader alone.
     if streaming && options.strategies.shared_scans && input.buffer_timeouts.is_empty() {

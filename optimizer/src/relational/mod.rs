@@ -237,10 +237,11 @@ pub(crate) fn visible_sides(join_type: JoinType) -> (bool, bool) {
     }
 }
 
-/// Brings a query into relational form, simplifies its outer joins and drops the columns nobody needs.
-pub(crate) fn bind(input: &OptimizerInput) -> Result<RelQuery> {
+/// Brings a query into relational form, simplifies its outer joins and drops the columns nobody needs, unless
+/// all are wanted.
+pub(crate) fn bind(input: &OptimizerInput, all_columns: bool) -> Result<RelQuery> {
     let mut query = entry::bind_query(input)?;
     outer_joins::simplify_query(&mut query)?;
-    prune::prune_query(&mut query);
+    prune::prune_query(&mut query, all_columns);
     Ok(query)
 }

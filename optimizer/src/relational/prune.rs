@@ -2,7 +2,7 @@
 //!
 //! Invariant: after pruning, `output` is what is needed above, in the order the operator produces it. Operators that
 //! only pass rows on (sort, limit, single-row assertion) output what their input does. A recursive query keeps all
-//! columns of its work table.
+//! columns of its work table. Where all columns are wanted, operators get all that their inputs can give.
 
 use std::collections::BTreeSet;
 
@@ -14,13 +14,13 @@ use crate::relational::{Rel, RelOp, RelQuery};
 type Needed = BTreeSet<ColumnId>;
 
 /// Prunes the query, then the shared plans from the last to the first by what their readers need.
-pub(super) fn prune_query(query: &mut RelQuery) {
+pub(super) fn prune_query(query: &mut RelQuery, all_columns: bool) {
     let needed = query.output.iter().map(|(id, _)| *id).collect();
-    prune(&mut query.root, &needed);
+    prune(&mut query.root, &needed, all_columns);
     let mut used = Needed::new();
     shared_columns(&query.root, &mut used);
     for shared in query.shared.iter_mut().rev() {
-        prune(&mut shared.root, &used);
+        prune(&mut shared.root, &used, all_columns);
         shared_columns(&shared.root, &mut used);
     }
 }
@@ -32,7 +32,7 @@ fn shared_columns(rel: &Rel, used: &mut Needed) {
     rel.inputs.iter().for_each(|input| shared_columns(input, used));
 }
 
-fn prune(rel: &mut Rel, needed: &Needed) {
+fn prune(rel: &mut Rel, needed: &Needed, all_columns: bool) {
     let below = match &mut rel.op {
         RelOp::Scan { columns, filters, .. } => {
             let mut read = needed.clone();
@@ -93,7 +93,7 @@ fn prune(rel: &mut Rel, needed: &Needed) {
                 rel_parts(targets, columns),
                 &mut rel.inputs,
                 &mut rel.output,
-                needed,
+                (needed, all_columns),
             );
         }
         RelOp::Unnest { columns, .. } => {
@@ -105,7 +105,13 @@ fn prune(rel: &mut Rel, needed: &Needed) {
             static_columns.iter().chain(recursive_columns.iter()).copied().collect()
         }
     };
-    rel.inputs.iter_mut().for_each(|input| prune(input, &below));
+    for input in &mut rel.inputs {
+        let mut below = below.clone();
+        if all_columns {
+            below.extend(input.available());
+        }
+        prune(input, &below, all_columns);
+    }
     finish(rel, needed);
 }
 
@@ -165,7 +171,7 @@ fn prune_union(
     parts: UnionParts<'_>,
     inputs: &mut [Rel],
     output: &mut Vec<ColumnId>,
-    needed: &Needed,
+    (needed, all_columns): (&Needed, bool),
 ) {
     let (targets, columns) = parts;
     let keep: Vec<bool> = targets.iter().map(|id| needed.contains(id)).collect();
@@ -174,7 +180,7 @@ fn prune_union(
     };
     for (list, input) in columns.iter_mut().zip(inputs) {
         *list = kept(list);
-        prune(input, &list.iter().copied().collect());
+        prune(input, &list.iter().copied().collect(), all_columns);
     }
     *targets = kept(targets);
     output.clone_from(targets);

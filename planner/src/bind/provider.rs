@@ -75,6 +75,7 @@ impl<'a> Binder<'a> {
             Arc::clone(&planner.config),
             Arc::clone(&planner.functions),
             now,
+            planner.options.all_columns,
         ));
         let event_times: Arc<EventTimes> = Arc::default();
         let declarations: Arc<Declarations> = Arc::default();

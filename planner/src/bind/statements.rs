@@ -241,7 +241,7 @@ impl<'a> Context<'a> {
     fn describe(&self, describe: &DescribeAst) -> Result<Statement> {
         let target = match describe {
             DescribeAst::Table(name) => self.describe_table(name)?,
-            DescribeAst::Job(number) => DescribeTarget::Job(*number),
+            DescribeAst::Job(job) => DescribeTarget::Job(job.clone()),
             DescribeAst::Query(query) => {
                 let query = self.query(query)?;
                 DescribeTarget::Query { schema: Arc::clone(query.plan.schema().inner()) }

@@ -29,8 +29,13 @@ impl Script<'_> {
     pub(super) fn stop_job(&mut self) -> Result<Ast> {
         self.parser.next_token();
         self.parser.next_token();
+        Ok(Ast::StopJob(self.job_name()?))
+    }
+
+    /// The number or name of a job.
+    fn job_name(&mut self) -> Result<JobName> {
         let token = self.parser.next_token();
-        let job = match &token.token {
+        Ok(match &token.token {
             Token::Word(word) if word.quote_style.is_none() => {
                 JobName::Name(word.value.to_lowercase())
             }
@@ -38,20 +43,21 @@ impl Script<'_> {
             Token::SingleQuotedString(name) => JobName::Name(name.clone()),
             Token::Number(..) => JobName::Number(self.job_number(&token)?),
             _ => return Err(self.expected("the number or name of a job", &token)),
-        };
-        Ok(Ast::StopJob(job))
+        })
     }
 
-    /// Whether the next tokens, behind DESCRIBE, are `JOB` and a number.
+    /// Whether the next tokens, behind DESCRIBE, are `JOB` and a number or name; alone it is the name of a table.
     pub(super) fn describes_job(&self) -> bool {
-        self.peek_is("JOB") && matches!(self.parser.peek_nth_token(1).token, Token::Number(..))
+        let names = |token: &Token| {
+            matches!(token, Token::Number(..) | Token::Word(_) | Token::SingleQuotedString(_))
+        };
+        self.peek_is("JOB") && names(&self.parser.peek_nth_token(1).token)
     }
 
-    /// `JOB number`, behind DESCRIBE.
+    /// `JOB number | name`, behind DESCRIBE.
     pub(super) fn describe_job(&mut self) -> Result<Ast> {
         self.parser.next_token();
-        let token = self.parser.next_token();
-        Ok(Ast::Describe(DescribeAst::Job(self.job_number(&token)?)))
+        Ok(Ast::Describe(DescribeAst::Job(self.job_name()?)))
     }
 
     fn job_number(&self, token: &TokenWithSpan) -> Result<u64> {

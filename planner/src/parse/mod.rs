@@ -163,5 +163,5 @@ pub(crate) enum Ast {
 pub(crate) enum DescribeAst {
     Table(ObjectName),
     Query(Box<Query>),
-    Job(u64),
+    Job(JobName),
 }

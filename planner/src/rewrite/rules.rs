@@ -59,13 +59,14 @@ impl Rewriter {
         options: Arc<ConfigOptions>,
         functions: Arc<Functions>,
         now: SystemTime,
+        all_columns: bool,
     ) -> Self {
         let context = OptimizerContext::new_with_config_options(options)
             .with_query_execution_start_time(now.into());
         let shared = SharedPlans::default();
         Rewriter {
             analyzer: analyzer(&shared),
-            optimizer: Optimizer::with_rules(rules()),
+            optimizer: Optimizer::with_rules(rules(all_columns)),
             config: StatementConfig { context, functions },
             shared,
             scans: ScanNames::default(),
@@ -113,8 +114,9 @@ fn analyzer(shared: &SharedPlans) -> Analyzer {
     ])
 }
 
-fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
-    vec![
+/// The rules in their order; without those that drop columns where all are wanted.
+fn rules(all_columns: bool) -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
+    let mut rules: Vec<Arc<dyn OptimizerRule + Send + Sync>> = vec![
         Arc::new(OptimizeUnions::new()),
         Arc::new(UnionsToFilter::new()),
         Arc::new(DecimalConstants),
@@ -143,7 +145,11 @@ fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
         Arc::new(CommonSubexprEliminate::new()),
         Arc::new(SoundDependencies),
         Arc::new(OptimizeProjections::new()),
-    ]
+    ];
+    if all_columns {
+        rules.retain(|rule| rule.name() != OptimizeProjections::new().name());
+    }
+    rules
 }
 
 /// The optimizer's context with a function registry: without one, DISTINCT ON panics.

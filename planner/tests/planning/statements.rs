@@ -227,8 +227,16 @@ fn materialized_views_carry_their_query() {
 fn jobs_are_listed_described_and_stopped() {
     assert!(matches!(plan("FLUSH"), Ok(Statement::Flush)));
     assert!(matches!(plan("SHOW JOBS"), Ok(Statement::Show(ShowKind::Jobs))));
-    let job = plan("DESCRIBE JOB 3");
-    assert!(matches!(job, Ok(Statement::Describe(DescribeTarget::Job(3)))), "{job:?}");
+    for (sql, wanted) in [
+        ("DESCRIBE JOB 3", JobName::Number(3)),
+        ("DESCRIBE JOB my_view", JobName::Name("my_view".to_string())),
+    ] {
+        let job = plan(sql);
+        assert!(
+            matches!(&job, Ok(Statement::Describe(DescribeTarget::Job(job))) if *job == wanted),
+            "{job:?}"
+        );
+    }
     for (sql, wanted) in [
         ("STOP JOB 3", JobName::Number(3)),
         ("stop job Insert_Into_T", JobName::Name("insert_into_t".to_string())),

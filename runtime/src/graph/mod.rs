@@ -1,6 +1,6 @@
 //! The job graph: what the engine hands to the runtime, as plain serialisable data.
 
-use arrow_schema::DataType;
+use arrow_schema::{DataType, Field};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -52,6 +52,8 @@ pub struct ChainedOperator {
     pub plan_node: u32,
     /// What it does.
     pub spec: OperatorSpec,
+    /// The columns of each input, by name, of an operator whose input rows somebody may want to see.
+    pub inputs: Vec<Vec<Field>>,
 }
 
 /// A chain of operators run by `parallelism` subtasks.

@@ -116,7 +116,12 @@ mod tests {
     #[test]
     fn a_barrier_is_complete_when_all_sinks_have_it_or_have_ended() {
         let spec = SinkSpec { sink: "s".into(), options: serde_json::Value::Null };
-        let link = ChainedOperator { operator_id: 0, plan_node: 0, spec: OperatorSpec::Sink(spec) };
+        let link = ChainedOperator {
+            operator_id: 0,
+            plan_node: 0,
+            spec: OperatorSpec::Sink(spec),
+            inputs: Vec::new(),
+        };
         let mut graph = JobGraph::default();
         let sink = graph.add_vertex(JobVertex {
             name: "sink".into(),

@@ -2,24 +2,27 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::alignment::Alignments;
 use super::barriers::Barriers;
+use super::late_rows::{KeepLate, LateRows};
 use super::latency::LatencySteering;
+use super::split_times::SplitTimes;
 use crate::env::Environment;
 use crate::error::{Error, Result};
 use crate::expr::FunctionRegistry;
-use crate::graph::{JobGraph, VertexId};
+use crate::graph::{JobGraph, JobVertex, VertexId};
 use crate::memory::MemoryManager;
 use crate::operators::OperatorMetrics;
 use crate::shared::SharedRegistry;
 use crate::shared::runtime_filter::RuntimeFilters;
 use crate::sink::SinkConnector;
 use crate::source::{Source, SourceConnector, SourceSpec};
+use crate::task::TaskTimes;
 use crate::windowing::{Windowing, WindowingRegistry};
 
 /// Settings of a job, sent with its graph.
@@ -38,6 +41,8 @@ pub struct JobOptions {
     pub latency_target_us: u64,
     /// Microseconds after which state that no watermark bounds is forgotten, unless it was touched; 0 keeps it for ever.
     pub state_ttl_us: u64,
+    /// Which rows are kept that come too late.
+    pub late_rows: KeepLate,
 }
 
 impl JobOptions {
@@ -79,6 +84,7 @@ impl Default for JobOptions {
             continuous: false,
             latency_target_us: 0,
             state_ttl_us: 0,
+            late_rows: KeepLate::Nothing,
         }
     }
 }
@@ -132,9 +138,18 @@ pub struct JobContext {
     pub rejected_records: AtomicU64,
     /// Rows that scans left out because they do not tell when they happened.
     pub untimed_rows: AtomicU64,
+    /// Late rows that a reader of them was too late for itself.
+    pub forgotten_rows: AtomicU64,
+    /// Rows that operators dropped as late.
+    pub late_rows: LateRows,
+    /// How far event time is in the splits of the scans.
+    pub split_times: SplitTimes,
+    /// The furthest watermark that a task got from its inputs, in microseconds.
+    pub furthest_us: AtomicI64,
     connectors: Services,
     opened: Mutex<HashMap<VertexId, Arc<dyn Source>>>,
     metrics: HashMap<(VertexId, usize), Arc<OperatorMetrics>>,
+    times: Vec<Vec<Arc<TaskTimes>>>,
 }
 
 impl JobContext {
@@ -147,10 +162,11 @@ impl JobContext {
             .flat_map(|(v, vertex)| (0..vertex.chain.len()).map(move |i| (v, i)))
             .map(|(v, i)| ((VertexId(v as u32), i), Arc::default()))
             .collect();
+        let tasks = |vertex: &JobVertex| (0..vertex.parallelism).map(|_| Arc::default()).collect();
+        let times = graph.vertices.iter().map(tasks).collect();
         Arc::new(JobContext {
             job,
             latency: LatencySteering::of_job(graph, &options),
-            options,
             env: services.env.clone(),
             memory: services.memory.clone(),
             functions: services.functions.clone(),
@@ -163,15 +179,26 @@ impl JobContext {
             skipped_records: AtomicU64::new(0),
             rejected_records: AtomicU64::new(0),
             untimed_rows: AtomicU64::new(0),
+            forgotten_rows: AtomicU64::new(0),
+            late_rows: LateRows::new(options.late_rows, &services.memory),
+            split_times: SplitTimes::default(),
+            furthest_us: AtomicI64::new(i64::MIN),
+            options,
             connectors: services,
             opened: Mutex::default(),
             metrics,
+            times,
         })
     }
 
     /// The counters of an operator, by its place in the graph.
     pub fn metrics(&self, vertex: VertexId, operator: usize) -> Arc<OperatorMetrics> {
         self.metrics.get(&(vertex, operator)).cloned().unwrap_or_default()
+    }
+
+    /// How the subtasks of a vertex spend their time; none for a vertex that is not in the graph.
+    pub fn times(&self, vertex: VertexId) -> &[Arc<TaskTimes>] {
+        self.times.get(vertex.0 as usize).map_or(&[], Vec::as_slice)
     }
 
     /// The source of a scan vertex, opened by whichever subtask comes first.
@@ -192,6 +219,11 @@ impl JobContext {
         let source = connector.open(spec, self)?;
         opened.insert(vertex, source.clone());
         Ok(source)
+    }
+
+    /// The job has ended: sources refer to it, and would keep it in memory.
+    pub(super) fn let_go_of_sources(&self) {
+        self.opened.lock().clear();
     }
 
     /// Adds to the records left out, and clears the count.

@@ -1,5 +1,6 @@
 //! The job manager: deploys a graph, follows its tasks, and says how the job ended.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,12 +12,13 @@ use parking_lot::{Condvar, Mutex};
 
 use super::task_manager::{DeployedJob, Report};
 use super::watchdog::{Watchdog, wait_graph};
-use super::{JobContext, JobOptions, Message, TaskManager};
+use super::{JobContext, JobOptions, LateBatch, LateRows, Message, SplitReport, TaskManager};
 use crate::element::CheckpointId;
 use crate::error::{Error, Result};
-use crate::graph::{JobGraph, VertexId};
+use crate::graph::{ChainedOperator, JobGraph, JobVertex, VertexId};
 use crate::operators::OperatorMetrics;
-use crate::task::TaskRef;
+use crate::task::{TaskRef, TimeSpent};
+use arrow_schema::Field;
 
 /// Schedules jobs on a task manager.
 pub struct JobManager {
@@ -51,11 +53,16 @@ impl JobManager {
         });
         let reported = state.clone();
         let report: Report = Arc::new(move |message| reported.take_report(message));
-        let chains = graph
-            .vertices
-            .iter()
-            .map(|v| v.chain.iter().map(|c| (c.plan_node, c.spec.name())).collect::<Vec<_>>());
-        let chains = chains.collect();
+        let links = |v: &JobVertex| {
+            let link = |c: &ChainedOperator| Link {
+                plan_node: c.plan_node,
+                name: c.spec.name(),
+                inputs: c.inputs.clone(),
+            };
+            v.chain.iter().map(link).collect::<Vec<_>>()
+        };
+        let chains = graph.vertices.iter().map(links).collect();
+        let edges = graph.edges.iter().map(|edge| (edge.source, edge.target)).collect();
         self.tasks.handle(Message::Deploy { job, graph, options }, &report)?;
         let deployed = self
             .tasks
@@ -63,7 +70,7 @@ impl JobManager {
             .ok_or_else(|| Error::Internal("a deployed job is not known".into()))?;
         state.one_ended(None);
         self.watch(&state, &deployed);
-        Ok(JobHandle { state, report, deployed, chains })
+        Ok(JobHandle { state, report, deployed, chains, edges })
     }
 
     /// Has the watchdog look at a job; its thread starts with the first one.
@@ -173,7 +180,15 @@ pub struct JobHandle {
     #[allow(dead_code, reason = "tasks report through it as long as the job lives")]
     report: Report,
     deployed: DeployedJob,
-    chains: Vec<Vec<(u32, &'static str)>>,
+    chains: Vec<Vec<Link>>,
+    edges: Vec<(VertexId, VertexId)>,
+}
+
+/// An operator in a vertex's chain.
+struct Link {
+    plan_node: u32,
+    name: &'static str,
+    inputs: Vec<Vec<Field>>,
 }
 
 /// Counters of one operator of a job.
@@ -188,6 +203,10 @@ pub struct OperatorReport {
     pub position: usize,
     /// The counters.
     pub metrics: Arc<OperatorMetrics>,
+    /// The columns of each input, by name, if its input rows may be late.
+    pub inputs: Vec<Vec<Field>>,
+    /// How the tasks that run it have spent their time.
+    pub spent: TimeSpent,
 }
 
 impl JobHandle {
@@ -265,19 +284,61 @@ impl JobHandle {
         self.operators().iter().map(late).sum()
     }
 
+    /// Late rows that a reader of them found no longer kept.
+    pub fn forgotten_rows(&self) -> u64 {
+        self.deployed.context.forgotten_rows.load(Ordering::Relaxed)
+    }
+
+    /// The late rows that are kept, oldest first, and how many others there were.
+    pub fn kept_late_rows(&self) -> (Vec<LateBatch>, u64) {
+        self.deployed.context.late_rows.now()
+    }
+
+    /// Where late rows are kept until somebody takes them.
+    pub fn late_store(&self) -> &LateRows {
+        &self.deployed.context.late_rows
+    }
+
+    /// How far event time is in the splits that are being read.
+    pub fn split_times(&self) -> Vec<SplitReport> {
+        self.deployed.context.split_times.reports()
+    }
+
+    /// The vertex itself and all those whose rows come to it.
+    pub fn upstream(&self, vertex: VertexId) -> BTreeSet<VertexId> {
+        let mut all = BTreeSet::from([vertex]);
+        let mut next = vec![vertex];
+        while let Some(target) = next.pop() {
+            let sources = self.edges.iter().filter(|(_, of)| *of == target);
+            next.extend(sources.map(|(source, _)| *source).filter(|source| all.insert(*source)));
+        }
+        all
+    }
+
+    /// The time now by the job's clock, in microseconds since 1970.
+    pub fn now_us(&self) -> i64 {
+        self.deployed.context.env.now_us()
+    }
+
     /// The counters of all operators.
     pub fn operators(&self) -> Vec<OperatorReport> {
         let mut reports = Vec::new();
+        let context = &self.deployed.context;
+        let now_ns = context.env.monotonic_ns();
         for (v, chain) in self.chains.iter().enumerate() {
-            for (position, (plan_node, name)) in chain.iter().enumerate() {
-                let vertex = VertexId(v as u32);
-                let metrics = self.deployed.context.metrics(vertex, position);
+            let vertex = VertexId(v as u32);
+            let tasks = context.times(vertex).iter().map(|times| times.spent(now_ns));
+            let spent = tasks.fold(TimeSpent::default(), TimeSpent::and);
+            for (position, link) in chain.iter().enumerate() {
+                let metrics = context.metrics(vertex, position);
                 reports.push(OperatorReport {
-                    plan_node: *plan_node,
-                    name,
+                    plan_node: link.plan_node,
+                    name: link.name,
                     vertex,
                     position,
                     metrics,
+                    inputs: link.inputs.clone(),
+                    spent,
                 });
             }
         }

@@ -62,6 +62,7 @@ impl TaskManager {
     pub fn forget(&self, job: u64) {
         if let Some(deployed) = self.jobs.lock().remove(&job) {
             deployed.context.shared.clear();
+            deployed.context.let_go_of_sources();
         }
     }
 

@@ -103,6 +103,15 @@ pub fn restore_batches(snapshot: &StateSnapshot) -> Result<Vec<Batch>> {
     StreamReader::try_new(snapshot.bytes.as_slice(), None)?.map(|b| Ok(b?.into())).collect()
 }
 
+/// How much an operator keeps for rows that may come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StateSize {
+    /// Rows, or groups.
+    pub rows: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
 /// A vertex's unit of work. Calls come from one thread at a time.
 ///
 /// `push` is called only after `step` returned [`Output::NeedInput`] with that port, once for each such
@@ -145,6 +154,11 @@ pub trait Operator: Send {
     fn checkpoint_complete(&mut self, id: CheckpointId) -> Result<()>;
     /// The checkpoint will never be complete.
     fn checkpoint_aborted(&mut self, id: CheckpointId) -> Result<()>;
+    /// How much is kept at this moment, as far as that is known without a look at each row; asked from time to time, for
+    /// those who watch. Nothing depends on it, so that an operator without state may leave it out.
+    fn state_size(&self) -> StateSize {
+        StateSize::default()
+    }
     /// Called once at the end, also after an error; lets go of everything.
     fn close(&mut self, cx: &mut OperatorContext<'_>) -> Result<()>;
 }

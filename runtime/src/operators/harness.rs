@@ -90,7 +90,9 @@ impl Driver {
         let mut cx = OperatorContext {
             vertex: VertexId(0),
             subtask: 0,
+            position: 0,
             parallelism: 1,
+            watermark: None,
             job: &self.job,
             waker: Waker::noop(),
             metrics: &self.metrics,

@@ -3,7 +3,8 @@
 //! An operator is a state machine that a task drives: it is stepped until it asks for input, waits for
 //! something, or is finished. A step handles at most a batch, so that cancellation, back pressure and
 //! checkpoints never wait long. Nothing here has a default body: what an operator does at a watermark, at a
-//! barrier and under memory pressure is decided by whoever writes it.
+//! barrier and under memory pressure is decided by whoever writes it. Only the size of its state may be left out, by which
+//! nothing is decided.
 
 mod context;
 mod contract;
@@ -15,8 +16,8 @@ mod ttl_tests;
 
 pub use context::{OperatorContext, OperatorMetrics};
 pub use contract::{
-    Operator, Output, PortId, PortSet, StateSnapshot, TimeDomain, WaitReason, stateless_operator,
-    untimed_operator,
+    Operator, Output, PortId, PortSet, StateSize, StateSnapshot, TimeDomain, WaitReason,
+    stateless_operator, untimed_operator,
 };
 pub use spec::OperatorSpec;
 
@@ -58,8 +59,8 @@ pub mod window;
 /// What every operator file uses.
 pub mod prelude {
     pub use super::{
-        Operator, OperatorContext, OperatorMetrics, Output, PortId, PortSet, StateSnapshot,
-        TimeDomain, WaitReason, stateless_operator, untimed_operator,
+        Operator, OperatorContext, OperatorMetrics, Output, PortId, PortSet, StateSize,
+        StateSnapshot, TimeDomain, WaitReason, stateless_operator, untimed_operator,
     };
     pub use crate::batch::Batch;
     pub use crate::element::{CheckpointId, StreamElement, Superstep, Watermark};

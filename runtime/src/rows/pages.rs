@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::layout::RowLayout;
 use super::page::RowPage;
+use crate::batch::Batch;
 use crate::error::{Error, Result};
 
 /// Rows in binary form, handed over whole.
@@ -15,6 +16,8 @@ pub struct Pages {
     layout: Arc<RowLayout>,
     partition: u32,
     pane: Option<PanePages>,
+    /// Rows of the input among those that the pages stand for, which may turn out to be late.
+    doubtful: Vec<Batch>,
     pages: Arc<Vec<RowPage>>,
 }
 
@@ -30,12 +33,22 @@ pub struct PanePages {
 impl Pages {
     /// The pages of a partition, whose rows have the given layout.
     pub fn new(layout: Arc<RowLayout>, partition: u32, pages: Vec<RowPage>) -> Self {
-        Self { layout, partition, pane: None, pages: Arc::new(pages) }
+        Self { layout, partition, pane: None, doubtful: Vec::new(), pages: Arc::new(pages) }
     }
 
     /// The same pages, of a pane.
     pub fn of_pane(self, pane: PanePages) -> Self {
         Self { pane: Some(pane), ..self }
+    }
+
+    /// The same pages with rows of the input that they stand for, should these be late.
+    pub fn with_doubtful(self, doubtful: Vec<Batch>) -> Self {
+        Self { doubtful, ..self }
+    }
+
+    /// Takes the rows of the input that came along.
+    pub fn take_doubtful(&mut self) -> Vec<Batch> {
+        std::mem::take(&mut self.doubtful)
     }
 
     /// The pane, if there are such.

@@ -12,18 +12,24 @@ use std::task::Waker;
 
 use super::flusher::Flusher;
 use super::scheduler::begin_deferred;
-use crate::element::StreamElement;
+use super::times::{Doing, TaskTimes};
+use crate::element::{StreamElement, Watermark};
 use crate::error::{Error, Result};
 use crate::exchange::gate::{GateEvent, InputGate};
 use crate::exchange::partition::{Drained, ResultPartition};
 use crate::graph::VertexId;
 use crate::job::{BufferTimeout, JobContext};
 use crate::operators::{
-    Operator, OperatorContext, OperatorMetrics, Output, PortId, PortSet, WaitReason,
+    Operator, OperatorContext, OperatorMetrics, Output, PortId, PortSet, StateSize, WaitReason,
 };
 
 /// Steps a task may do before it lets another one have the thread.
 const STEPS_MAX: usize = 64;
+
+/// Runs of a busy task after which the size of its state is told again.
+const RUNS_UNMEASURED_MAX: usize = 16;
+/// One in so many parts of the time may go into that.
+const MEASURING_SHARE: u64 = 64;
 
 /// What a run of a task came to.
 #[derive(Debug, Clone, PartialEq)]
@@ -74,6 +80,21 @@ struct Link {
     /// An event the operator has seen, to be passed on once it needs input again.
     passing: VecDeque<StreamElement>,
     finished: bool,
+    watermark: Option<Watermark>,
+    /// What was told of the operator's state.
+    state_size: StateSize,
+}
+
+impl Link {
+    /// Tells how much the operator keeps. The counters are sums over the subtasks, each of which adds its own change;
+    /// to add one that has wrapped is to subtract.
+    fn tell_state(&mut self, now: StateSize) {
+        let before = std::mem::replace(&mut self.state_size, now);
+        if now != before {
+            OperatorMetrics::add(&self.metrics.state_rows, now.rows.wrapping_sub(before.rows));
+            OperatorMetrics::add(&self.metrics.state_bytes, now.bytes.wrapping_sub(before.bytes));
+        }
+    }
 }
 
 /// A running subtask.
@@ -87,6 +108,11 @@ pub struct Task {
     job: Arc<JobContext>,
     phase: Phase,
     flusher: Flusher,
+    times: Option<Arc<TaskTimes>>,
+    /// Runs since the size of the state was told.
+    runs_unmeasured: usize,
+    /// Not before this time.
+    measured_again_ns: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,6 +135,8 @@ impl Task {
                 metrics: parts.job.metrics(parts.vertex, i),
                 passing: VecDeque::new(),
                 finished: false,
+                watermark: None,
+                state_size: StateSize::default(),
             })
             .collect();
         Task {
@@ -118,6 +146,9 @@ impl Task {
             links,
             gate: parts.gate,
             partitions: parts.partitions,
+            times: parts.job.times(parts.vertex).get(parts.subtask).cloned(),
+            runs_unmeasured: 0,
+            measured_again_ns: 0,
             job: parts.job,
             phase: Phase::Created,
             flusher: Flusher::new(parts.vertex, parts.subtask, parts.buffer_timeout),
@@ -140,12 +171,42 @@ impl Task {
 
     /// Runs until the task yields, waits or ends. After an error the task is closed.
     pub fn run(&mut self, waker: &Waker) -> Result<Progress> {
+        if let Some(times) = &self.times {
+            times.turn(Doing::Working, self.job.env.monotonic_ns());
+        }
         let result = self.run_inner(waker);
+        self.measure(&result);
         match &result {
             Ok(Progress::Done) | Err(_) => self.close(waker),
             Ok(Progress::Yield | Progress::Waiting(_)) => {}
         }
         result
+    }
+
+    /// Notes what a run came to, and how much the operators keep, unless that was looked at so lately that it would cost
+    /// more than a small share of the time.
+    fn measure(&mut self, result: &Result<Progress>) {
+        let now_ns = self.job.env.monotonic_ns();
+        let waits = match result {
+            Ok(Progress::Yield) => None,
+            Ok(Progress::Waiting(Waiting::Output)) => Some(Doing::Blocked),
+            Ok(Progress::Waiting(Waiting::Input(_) | Waiting::Operator(..))) => Some(Doing::Idle),
+            Ok(Progress::Done) | Err(_) => Some(Doing::Nothing),
+        };
+        if let (Some(doing), Some(times)) = (waits, &self.times) {
+            times.turn(doing, now_ns);
+        }
+        self.runs_unmeasured += 1;
+        let due = waits.is_some() || self.runs_unmeasured >= RUNS_UNMEASURED_MAX;
+        if !due || now_ns < self.measured_again_ns {
+            return;
+        }
+        self.runs_unmeasured = 0;
+        for link in &mut self.links {
+            link.tell_state(link.operator.state_size());
+        }
+        let cost_ns = self.job.env.monotonic_ns().saturating_sub(now_ns);
+        self.measured_again_ns = now_ns.saturating_add(cost_ns.saturating_mul(MEASURING_SHARE));
     }
 
     fn run_inner(&mut self, waker: &Waker) -> Result<Progress> {
@@ -284,6 +345,10 @@ impl Task {
 
     /// Gives what operator `i` emitted to the next one, or to the partitions.
     fn hand_on(&mut self, i: usize, element: StreamElement, waker: &Waker) -> Result<()> {
+        if let (0, None, StreamElement::Watermark(w)) = (i, &self.gate, &element) {
+            // A scan sees the watermarks that it makes.
+            self.links[0].metrics.see_watermark(w.0);
+        }
         if i + 1 == self.links.len() {
             // Pages have one owner, so the last edge gets the element itself.
             let Some((last, others)) = self.partitions.split_last_mut() else { return Ok(()) };
@@ -315,6 +380,10 @@ impl Task {
             StreamElement::Watermark(w) => {
                 let w = *w;
                 self.links[i].metrics.see_watermark(w.0);
+                self.links[i].watermark = Some(w);
+                if i == 0 {
+                    self.job.furthest_us.fetch_max(w.0, Ordering::Relaxed);
+                }
                 self.with_operator(i, waker, |operator, cx| operator.on_watermark(w, cx))?;
             }
             StreamElement::Superstep(s) => {
@@ -361,6 +430,7 @@ impl Task {
             // The first error is the one that counts; closing goes on whatever happens.
             let _ = self.with_operator(i, waker, |operator, cx| operator.close(cx));
         }
+        self.links.iter_mut().for_each(|link| link.tell_state(StateSize::default()));
         self.links.clear();
         self.partitions.clear();
         self.gate = None;
@@ -376,7 +446,9 @@ impl Task {
         let mut cx = OperatorContext {
             vertex: self.vertex,
             subtask: self.subtask,
+            position: i,
             parallelism: self.parallelism,
+            watermark: link.watermark,
             job: &self.job,
             waker,
             metrics: &link.metrics,

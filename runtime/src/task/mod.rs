@@ -4,6 +4,8 @@ mod chain;
 mod flusher;
 mod panics;
 mod scheduler;
+mod times;
 
 pub use chain::{Progress, Task, TaskParts, Waiting};
 pub use scheduler::{Scheduler, TaskRef};
+pub use times::{TaskTimes, TimeSpent};

@@ -221,6 +221,7 @@ fn vertex(name: &str, variant: Variant, specs: Vec<OperatorSpec>) -> JobVertex {
         operator_id: i as u64,
         plan_node: 0,
         spec,
+        inputs: Vec::new(),
     });
     JobVertex {
         name: name.to_string(),

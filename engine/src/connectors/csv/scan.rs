@@ -49,6 +49,11 @@ impl SplitFormat for CsvFormat {
         self.splits.iter().enumerate().map(|(i, split)| (i, bytes(split))).collect()
     }
 
+    fn split_name(&self, split: usize) -> Option<String> {
+        let (file, piece) = *self.splits.get(split)?;
+        Some(self.files[file].name_of(piece))
+    }
+
     fn open(
         &self,
         split: usize,

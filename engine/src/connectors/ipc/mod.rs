@@ -62,6 +62,10 @@ impl SplitFormat for IpcFormat {
         self.files.iter().enumerate().map(|(i, f)| (i, f.size)).collect()
     }
 
+    fn split_name(&self, split: usize) -> Option<String> {
+        self.files.get(split).map(|file| file.name.clone())
+    }
+
     fn open(
         &self,
         split: usize,

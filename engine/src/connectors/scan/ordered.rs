@@ -43,6 +43,10 @@ impl Source for OrderedSource {
         self.inner.progress()
     }
 
+    fn split_name(&self, _split: SplitId) -> Option<String> {
+        Some("all splits in their order".to_string())
+    }
+
     fn pending_from_us(&self) -> Option<i64> {
         (!self.begun.load(Ordering::Acquire)).then_some(i64::MIN)
     }

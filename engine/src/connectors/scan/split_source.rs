@@ -72,6 +72,10 @@ pub trait SplitScan: Send {
 pub trait SplitFormat: Send + Sync {
     /// The numbers of the splits to read, in order, with the bytes of each.
     fn splits(&self) -> Vec<(usize, u64)>;
+    /// What users know a split by, such as a file and the piece of it.
+    fn split_name(&self, _split: usize) -> Option<String> {
+        None
+    }
     /// Starts on a split; must not block.
     fn open(
         &self,
@@ -138,6 +142,10 @@ impl Source for SplitSource {
 
     fn progress(&self) -> Option<(u64, u64)> {
         Some((self.0.bytes_done.load(Ordering::Relaxed), self.0.bytes_all))
+    }
+
+    fn split_name(&self, split: SplitId) -> Option<String> {
+        self.0.format.split_name(split.0 as usize)
     }
 
     fn pending_from_us(&self) -> Option<i64> {

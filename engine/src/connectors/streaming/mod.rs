@@ -20,5 +20,6 @@ mod write_only;
 
 pub(crate) use options::ConnectorOptions;
 pub(crate) use random::{Stream, mix};
+pub(crate) use reader::{StreamFormat, StreamProgress, StreamSource, StreamSplit};
 pub(crate) use table::ConnectorTable;
 pub use write_only::WriteOnly;

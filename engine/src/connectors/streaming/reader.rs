@@ -69,6 +69,10 @@ pub trait StreamFormat: Send + Sync {
         layout: &ReadLayout,
         job: &Arc<JobContext>,
     ) -> Result<Box<dyn StreamSplit>>;
+    /// What users know a split by, such as a file or an address.
+    fn split_name(&self, _split: u64) -> Option<String> {
+        None
+    }
     /// How many rows there are, if that is known.
     fn rows(&self) -> Option<u64>;
     /// Whether splits are read one after another, by the first reader alone: to those who count event time they are one.
@@ -154,6 +158,13 @@ impl Source for StreamSource {
     fn progress(&self) -> Option<(u64, u64)> {
         let read = self.0.rows_read.load(Ordering::Relaxed);
         self.0.format.rows().map(|rows| (read.min(rows), rows))
+    }
+
+    fn split_name(&self, split: SplitId) -> Option<String> {
+        match self.0.format.ordered() {
+            true => Some("all splits in their order".to_string()),
+            false => self.0.format.split_name(split.0),
+        }
     }
 
     fn pending_from_us(&self) -> Option<i64> {

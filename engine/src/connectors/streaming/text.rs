@@ -230,6 +230,10 @@ impl StreamFormat for FeedFormat {
         1
     }
 
+    fn split_name(&self, _split: u64) -> Option<String> {
+        Some(self.origin.name())
+    }
+
     fn open(
         &self,
         _split: u64,

@@ -116,6 +116,10 @@ impl StreamFormat for WatchFormat {
         0
     }
 
+    fn split_name(&self, split: u64) -> Option<String> {
+        self.files.path(split).map(|path| path.display().to_string())
+    }
+
     fn open(
         &self,
         split: u64,

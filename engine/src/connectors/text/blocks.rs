@@ -215,6 +215,15 @@ impl Pieces {
         &self.file
     }
 
+    /// What users know a piece by.
+    pub fn name_of(&self, piece: usize) -> String {
+        let name = self.file.name.as_str();
+        match self.count() {
+            0 | 1 => name.to_string(),
+            all => format!("{name} (piece {} of {all})", piece + 1),
+        }
+    }
+
     /// How many pieces there are; none if the file is empty.
     pub fn count(&self) -> usize {
         self.state.lock().summaries.len()

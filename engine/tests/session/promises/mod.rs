@@ -4,6 +4,7 @@ mod changelogs;
 mod lateness;
 mod sessions;
 mod state;
+mod visibility;
 mod windows;
 mod zones;
 

@@ -18,6 +18,27 @@ fn subtasks_without_a_split_hold_no_window_open() {
 }
 
 #[test]
+fn a_row_is_late_only_when_all_its_windows_have_closed() {
+    // The watermark is at second 12 when the row of second 8 comes: of its windows [0, 10) has closed, [5, 15) has not.
+    let (session, _file) = session(&[("a", 1, 1), ("a", 2, 17), ("a", 4, 8), ("a", 8, 30)]);
+    let windows = |function: &str| {
+        format!(
+            "SELECT extract(second FROM window_start)::int AS s, extract(second FROM window_end)::int AS e, sum(v) AS v \
+             FROM {function}(TABLE e, DESCRIPTOR(ts), INTERVAL '5' SECOND, INTERVAL '10' SECOND) \
+             WHERE ts < '2024-01-01 00:00:15' GROUP BY window_start, window_end"
+        )
+    };
+    for threads in [1, 4] {
+        run(&session, &format!("SET threads = {threads}"));
+        assert_eq!(rows(&session, &windows("HOP")), ["0,10,1", "5,15,4", "55,5,1"]);
+        // It has missed a window, and is none of the rows that have missed all of theirs.
+        let late = "SELECT count(*) FROM late_rows('SELECT count(*) FROM HOP(TABLE e, DESCRIPTOR(ts), \
+                    INTERVAL ''5'' SECOND, INTERVAL ''10'' SECOND) GROUP BY window_start, window_end')";
+        assert_eq!(rows(&session, late), ["0"]);
+    }
+}
+
+#[test]
 fn by_default_each_result_of_a_window_comes_once_and_final() {
     let (session, _file) = session(&ROWS);
     let told = changelog(&session, 1, &tumble(""));

@@ -114,11 +114,11 @@ impl AssignedWindows {
         })
     }
 
-    /// Takes a batch in. Gives the number of rows that are late.
-    fn take(&mut self, batch: Batch) -> Result<u64> {
+    /// Takes a batch in. Gives the rows that are late.
+    fn take(&mut self, batch: Batch) -> Result<Option<Batch>> {
         let batch = inserts_only(batch, "grouping by windows")?;
         if batch.num_rows() == 0 {
-            return Ok(0);
+            return Ok(None);
         }
         let times = self.times(&batch)?;
         match self.order {
@@ -126,7 +126,7 @@ impl AssignedWindows {
                 let ids = self.panes.append(batch.columns())?;
                 let late = self.put_into_panes(&batch, &times, &ids)?;
                 self.panes.release(&ids);
-                Ok(late)
+                Ok(rows_of(&batch, late)?)
             }
             RowOrder::Time => {
                 if times.null_count() > 0 {
@@ -137,8 +137,11 @@ impl AssignedWindows {
                 let open: Vec<u32> = (0..times.len() as u32)
                     .filter(|&row| times.value(row as usize) >= self.closed_below)
                     .collect();
-                let late = times.len() - open.len();
-                let (columns, times) = match late {
+                let late = (0..times.len() as u32)
+                    .filter(|&row| times.value(row as usize) < self.closed_below)
+                    .collect();
+                let late = rows_of(&batch, late)?;
+                let (columns, times) = match times.len() - open.len() {
                     0 => (batch.columns().to_vec(), times.values().to_vec()),
                     _ => {
                         let rows = arrow::array::UInt32Array::from(open.clone());
@@ -149,7 +152,7 @@ impl AssignedWindows {
                 };
                 let ids = self.panes.append(&columns)?;
                 self.waiting.extend(times.into_iter().zip(ids));
-                Ok(late as u64)
+                Ok(late)
             }
         }
     }
@@ -162,8 +165,13 @@ impl AssignedWindows {
         }
     }
 
-    /// Puts rows into their panes. Gives the number of those all of whose windows are complete.
-    fn put_into_panes(&mut self, batch: &Batch, times: &Int64Array, ids: &[RowId]) -> Result<u64> {
+    /// Puts rows into their panes. Gives those all of whose windows are complete.
+    fn put_into_panes(
+        &mut self,
+        batch: &Batch,
+        times: &Int64Array,
+        ids: &[RowId],
+    ) -> Result<Vec<u32>> {
         let mut assigned: Vec<(usize, TimeWindow)> = Vec::with_capacity(ids.len());
         match times.null_count() {
             0 => self.parts.assigner.assign(times.values(), &mut assigned),
@@ -179,10 +187,11 @@ impl AssignedWindows {
         }
         let is_open =
             |window: &TimeWindow| *window == TimeWindow::GLOBAL || window.end > self.closed_below;
-        let mut late = 0;
-        for windows in assigned.chunk_by(|(a, _), (b, _)| a == b) {
-            late += u64::from(!windows.iter().any(|(_, window)| is_open(window)));
-        }
+        let rows = assigned.chunk_by(|(a, _), (b, _)| a == b);
+        let late = rows
+            .filter(|windows| !windows.iter().any(|(_, window)| is_open(window)))
+            .map(|windows| windows[0].0 as u32)
+            .collect();
         assigned.retain(|(_, window)| is_open(window));
         if assigned.is_empty() {
             return Ok(late);
@@ -289,6 +298,14 @@ impl AssignedWindows {
     }
 }
 
+/// Some rows of a batch, if there are any.
+fn rows_of(batch: &Batch, rows: Vec<u32>) -> Result<Option<Batch>> {
+    match rows.as_slice() {
+        [] => Ok(None),
+        _ => batch.clone().with_selection(rows.into()).compact().map(Some),
+    }
+}
+
 impl Operator for AssignedWindows {
     fn open(&mut self, _cx: &mut OperatorContext<'_>) -> Result<()> {
         Ok(())
@@ -311,7 +328,7 @@ impl Operator for AssignedWindows {
     fn step(&mut self, cx: &mut OperatorContext<'_>) -> Result<Output> {
         if let Some(batch) = self.input.take() {
             let late = self.take(batch)?;
-            OperatorMetrics::add(&cx.metrics.late_rows, late);
+            cx.drop_late(PortId(0), late.into_iter().collect())?;
         }
         if self.state == State::Done && self.panes.fired.is_empty() {
             return Ok(Output::Finished);
@@ -387,6 +404,11 @@ impl Operator for AssignedWindows {
 
     fn checkpoint_aborted(&mut self, _id: CheckpointId) -> Result<()> {
         Ok(())
+    }
+
+    fn state_size(&self) -> StateSize {
+        let (rows, bytes) = self.panes.size();
+        StateSize { rows: rows as u64, bytes: bytes as u64 }
     }
 
     fn close(&mut self, _cx: &mut OperatorContext<'_>) -> Result<()> {

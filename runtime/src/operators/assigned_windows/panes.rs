@@ -97,6 +97,11 @@ impl Panes {
         })
     }
 
+    /// Rows that are held, and bytes of all that is kept.
+    pub(super) fn size(&self) -> (usize, usize) {
+        (self.store.len() - self.dead_rows, self.store.reservation().total())
+    }
+
     /// Keeps rows; each is held once by the caller.
     pub(super) fn append(&mut self, columns: &[ArrayRef]) -> Result<Vec<RowId>> {
         let rows = columns.first().map_or(0, |column| column.len());

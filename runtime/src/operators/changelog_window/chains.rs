@@ -71,6 +71,11 @@ pub(super) struct Chains {
 }
 
 impl Chains {
+    /// Rows of all partitions.
+    pub(super) fn len(&self) -> usize {
+        self.live
+    }
+
     /// No partitions, of which so many rows are wanted; also says whether the first bytes of keys decide.
     pub(super) fn new(
         types: &[DataType],

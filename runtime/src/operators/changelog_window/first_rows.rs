@@ -19,6 +19,7 @@ use crate::element::RowKind;
 use crate::error::{Error, Result};
 use crate::expr::{CompiledExpr, compile_all, positional_schema};
 use crate::job::JobContext;
+use crate::memory::Reservation;
 use crate::operators::sort_key_spec::SortKeyColumns;
 use crate::operators::untouched::Untouched;
 use crate::rows::{RowId, Selected, SortKeyEncoder, SortKeys, unpack, unpacked_type};
@@ -34,6 +35,8 @@ pub(super) struct FirstRows {
     batch_rows: usize,
 
     chains: Chains,
+    /// The holder of the chains.
+    reservation: Reservation,
     /// Rows to be emitted: those that leave, then those that come.
     listed: Vec<Place>,
     withdrawn: usize,
@@ -63,12 +66,18 @@ impl FirstRows {
             wanted,
             batch_rows: job.options.batch_rows.max(1),
             chains: Chains::new(&types, &key_types, (wanted, prefix_decides), &reservation)?,
+            reservation,
             listed: Vec::new(),
             withdrawn: 0,
             next: 0,
             partitions: Vec::new(),
             new: Vec::new(),
         })
+    }
+
+    /// Rows of all partitions, and bytes of all that is kept.
+    pub(super) fn size(&self) -> (usize, usize) {
+        (self.chains.len(), self.reservation.total())
     }
 
     /// Takes a compact batch in; what it changes is to be fetched.

@@ -220,6 +220,14 @@ impl Operator for ChangelogWindow {
         }
     }
 
+    fn state_size(&self) -> StateSize {
+        let (rows, bytes) = match &self.state {
+            State::First(rows) => rows.size(),
+            State::All(partitions) => partitions.size(),
+        };
+        StateSize { rows: rows as u64, bytes: bytes as u64 }
+    }
+
     fn close(&mut self, _cx: &mut OperatorContext<'_>) -> Result<()> {
         self.input = None;
         if let Some(untouched) = &mut self.untouched {

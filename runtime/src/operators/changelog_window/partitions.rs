@@ -117,6 +117,11 @@ impl Partitions {
         })
     }
 
+    /// Rows of all partitions, and bytes of all that is kept.
+    pub(super) fn size(&self) -> (usize, usize) {
+        (self.rows.len(), self.transient.total())
+    }
+
     /// Takes a compact batch in; what it changes is to be fetched.
     pub(super) fn apply(
         &mut self,

@@ -133,6 +133,11 @@ impl KeyedRows {
         self.rows.key_of(id)
     }
 
+    /// How many rows there are, and their bytes.
+    pub(super) fn size(&self) -> (usize, usize) {
+        (self.rows.len(), self.rows.memory_bytes())
+    }
+
     /// How many rows there are.
     pub(super) fn len(&self) -> usize {
         self.rows.len()

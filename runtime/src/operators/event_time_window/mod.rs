@@ -128,10 +128,10 @@ impl EventTimeWindow {
         })
     }
 
-    /// Takes a batch in; gives the number of rows that are late.
-    fn take(&mut self, batch: Batch) -> Result<usize> {
+    /// Takes a batch in; gives the rows that are late.
+    fn take(&mut self, batch: Batch) -> Result<Option<Batch>> {
         if batch.num_rows() == 0 {
-            return Ok(0);
+            return Ok(None);
         }
         match &mut self.state {
             State::Settled(settled) => settled.take(batch, self.complete_below),
@@ -185,7 +185,7 @@ impl Operator for EventTimeWindow {
                 false => inserts_only(batch, "window by event time")?,
             };
             let late = self.take(batch)?;
-            OperatorMetrics::add(&cx.metrics.late_rows, late as u64);
+            cx.drop_late(PortId(0), late.into_iter().collect())?;
         }
         if self.ended && self.output.is_empty() {
             self.complete(None)?;
@@ -229,6 +229,14 @@ impl Operator for EventTimeWindow {
             State::Settled(settled) => settled.read_from(&mut bytes),
             State::Sessions(sessions) => sessions.read_from(&mut bytes),
         }
+    }
+
+    fn state_size(&self) -> StateSize {
+        let (rows, bytes) = match &self.state {
+            State::Settled(settled) => settled.size(),
+            State::Sessions(sessions) => sessions.size(),
+        };
+        StateSize { rows: rows as u64, bytes: bytes as u64 }
     }
 
     fn close(&mut self, _cx: &mut OperatorContext<'_>) -> Result<()> {

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 
 use arrow::array::{Array, BooleanArray, Int64Array};
+use arrow::compute::not;
 
 use super::EventTimeWindowSpec;
 use super::keyed_rows::KeyedRows;
@@ -53,23 +54,25 @@ impl Sessions {
         })
     }
 
-    /// Takes the rows of a compact batch that are in time; gives the number of the others.
-    pub(super) fn take(&mut self, batch: &Batch, complete_below: i64) -> Result<usize> {
+    /// Takes the rows of a compact batch that are in time; gives the others.
+    pub(super) fn take(&mut self, batch: &Batch, complete_below: i64) -> Result<Option<Batch>> {
         let times = times(&self.time.evaluate(batch)?)?;
         if times.null_count() > 0 {
             return Err(without_time());
         }
         let gap = self.gap;
         let in_time = |time: i64| time.saturating_add(gap) >= complete_below;
-        let late = times.values().iter().filter(|&&time| !in_time(time)).count();
-        if late == 0 {
+        if times.values().iter().all(|&time| in_time(time)) {
             self.add(batch, &times)?;
-        } else if late < times.len() {
-            let mask: BooleanArray = times.values().iter().map(|&t| Some(in_time(t))).collect();
-            let kept = times.values().iter().copied().filter(|&time| in_time(time));
-            self.add(&batch.filter(&mask)?.compact()?, &kept.collect())?;
+            return Ok(None);
         }
-        Ok(late)
+        let mask: BooleanArray = times.values().iter().map(|&t| Some(in_time(t))).collect();
+        let kept: Int64Array =
+            times.values().iter().copied().filter(|&time| in_time(time)).collect();
+        if !kept.is_empty() {
+            self.add(&batch.filter(&mask)?.compact()?, &kept)?;
+        }
+        batch.filter(&not(&mask)?).map(Some)
     }
 
     fn add(&mut self, batch: &Batch, times: &Int64Array) -> Result<()> {
@@ -85,6 +88,11 @@ impl Sessions {
             .collect();
         spans.into_iter().for_each(|(partition, span)| self.join(partition, span));
         Ok(())
+    }
+
+    /// Rows in all sessions, and bytes of theirs.
+    pub(super) fn size(&self) -> (usize, usize) {
+        self.rows.size()
     }
 
     /// Joins a span with those of its partition that it is near to.

@@ -70,17 +70,23 @@ impl Settled {
         })
     }
 
-    /// Takes the rows of a compact batch that are in time; gives the number of the others.
-    pub(super) fn take(&mut self, batch: Batch, complete_below: i64) -> Result<usize> {
-        let batch = if self.withdrawn { left::signed(batch)? } else { batch };
-        self.hold(batch, complete_below)
+    /// Takes the rows of a compact batch that are in time; gives the others.
+    pub(super) fn take(&mut self, batch: Batch, complete_below: i64) -> Result<Option<Batch>> {
+        if !self.withdrawn {
+            return self.hold(batch, complete_below);
+        }
+        let columns = batch.columns().len();
+        let late = self.hold(left::signed(batch)?, complete_below)?;
+        Ok(late.map(|late| Batch::new(late.columns()[..columns].to_vec(), late.num_rows())))
     }
 
-    fn hold(&mut self, mut batch: Batch, complete_below: i64) -> Result<usize> {
+    fn hold(&mut self, mut batch: Batch, complete_below: i64) -> Result<Option<Batch>> {
         let mut times = times(&self.time.evaluate(&batch)?)?;
         let is_late = |time: Option<i64>| time.is_some_and(|time| time < complete_below);
-        let late = times.iter().filter(|&time| is_late(time)).count();
-        if late > 0 {
+        let mut late = None;
+        if times.iter().any(is_late) {
+            let behind: BooleanArray = times.iter().map(|time| Some(is_late(time))).collect();
+            late = Some(batch.filter(&behind)?);
             let in_time: BooleanArray = times.iter().map(|time| Some(!is_late(time))).collect();
             batch = batch.filter(&in_time)?.compact()?;
             times = filter(&times, &in_time)?.as_primitive().clone();
@@ -129,6 +135,11 @@ impl Settled {
     /// Forgets, from time to time, what is known of partitions that nothing has touched for long enough.
     pub(super) fn forget_untouched(&mut self, cx: &OperatorContext<'_>) -> Result<()> {
         self.history.as_mut().map_or(Ok(()), |history| history.forget_untouched(cx))
+    }
+
+    /// Rows that wait, and bytes of what is kept.
+    pub(super) fn size(&self) -> (usize, usize) {
+        (self.held.len(), self.reservation.total())
     }
 
     fn charge(&mut self) -> Result<()> {

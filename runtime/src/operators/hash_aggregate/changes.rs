@@ -115,6 +115,11 @@ impl Touched {
 }
 
 impl Changes {
+    /// Groups of all grouping sets.
+    pub(super) fn groups(&self) -> usize {
+        self.tables.iter().map(SetTable::groups).sum()
+    }
+
     /// No groups, and nothing emitted.
     pub(super) fn new(
         shape: &Arc<Shape>,
@@ -271,6 +276,11 @@ impl Changes {
 }
 
 impl SetTable {
+    /// How many groups there are.
+    pub(super) fn groups(&self) -> usize {
+        self.table.len()
+    }
+
     /// No groups yet; there are keys.
     pub(super) fn keyed(shape: &Arc<Shape>, reservation: &Reservation) -> Result<Self> {
         let table = AggregateTable::new(shape, reservation)?;

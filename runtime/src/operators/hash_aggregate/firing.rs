@@ -26,7 +26,7 @@ use crate::error::{Error, Result};
 use crate::job::JobContext;
 use crate::memory::Reservation;
 use crate::operators::time_bound::{TimeBound, times};
-use crate::operators::{OperatorContext, OperatorMetrics, Output, PortId, PortSet};
+use crate::operators::{OperatorContext, Output, PortId, PortSet};
 use crate::rows::take_array;
 
 /// When the results of groups are told that a watermark closes.
@@ -104,17 +104,17 @@ impl Firing {
         })
     }
 
-    /// Takes a compact batch in. Gives the number of rows that are late.
+    /// Takes a compact batch in. Gives the rows that are late.
     pub(super) fn take(
         &mut self,
         batch: Batch,
         reservation: &Reservation,
         cx: &OperatorContext<'_>,
-    ) -> Result<usize> {
+    ) -> Result<Vec<Batch>> {
         if let Some(waiting) = &mut self.waiting {
             return match waiting.take(batch, cx) {
                 true => self.tell_waiting(reservation, cx.job.options.batch_rows),
-                false => Ok(0),
+                false => Ok(Vec::new()),
             };
         }
         self.apply(&batch, reservation, cx.job.options.batch_rows)
@@ -125,21 +125,21 @@ impl Firing {
         &mut self,
         reservation: &Reservation,
         cx: &OperatorContext<'_>,
-    ) -> Result<usize> {
+    ) -> Result<Vec<Batch>> {
         match self.waiting.as_ref().is_some_and(|waiting| waiting.is_due(cx)) {
             true => self.tell_waiting(reservation, cx.job.options.batch_rows),
-            false => Ok(0),
+            false => Ok(Vec::new()),
         }
     }
 
-    /// Takes the rows in that waited. Gives the number of those that are late.
+    /// Takes the rows in that waited. Gives those that are late.
     pub(super) fn tell_waiting(
         &mut self,
         reservation: &Reservation,
         batch_rows: usize,
-    ) -> Result<usize> {
+    ) -> Result<Vec<Batch>> {
         let waited = self.waiting.as_mut().map_or(Ok(None), Waiting::release)?;
-        waited.map_or(Ok(0), |rows| self.apply(&rows, reservation, batch_rows))
+        waited.map_or(Ok(Vec::new()), |rows| self.apply(&rows, reservation, batch_rows))
     }
 
     fn apply(
@@ -147,15 +147,15 @@ impl Firing {
         batch: &Batch,
         reservation: &Reservation,
         batch_rows: usize,
-    ) -> Result<usize> {
+    ) -> Result<Vec<Batch>> {
         let rows = batch.num_rows();
         let deletes = deletes_of(batch)?;
         let arguments = self.shape.arguments(batch)?;
         let keys = self.shape.keys_of(batch)?;
-        let mut late = 0;
+        let mut late = Vec::new();
         for part in whole_parts(&times(&keys[self.key])?) {
             if part.pane.is_some_and(|pane| pane < self.forgotten_below) {
-                late += part.rows.len(rows);
+                late.push(part.rows.of_batch(batch)?);
                 continue;
             }
             let fired =
@@ -186,15 +186,15 @@ impl Firing {
         Ok(late)
     }
 
-    /// Lets panes fire, and forgets those that are past. Gives the number of rows that were late.
+    /// Lets panes fire, and forgets those that are past. Gives the rows that were late.
     pub(super) fn pass(
         &mut self,
         Watermark(at): Watermark,
         reservation: &Reservation,
         batch_rows: usize,
-    ) -> Result<usize> {
+    ) -> Result<Vec<Batch>> {
         let fired_below = self.bound.at(Watermark(at))?;
-        let mut late = 0;
+        let mut late = Vec::new();
         if fired_below > self.fired_below {
             late = self.tell_waiting(reservation, batch_rows)?;
             self.fired_below = fired_below;
@@ -216,7 +216,11 @@ impl Firing {
     }
 
     /// All panes fire, as nothing follows.
-    pub(super) fn end(&mut self, reservation: &Reservation, batch_rows: usize) -> Result<usize> {
+    pub(super) fn end(
+        &mut self,
+        reservation: &Reservation,
+        batch_rows: usize,
+    ) -> Result<Vec<Batch>> {
         let late = self.tell_waiting(reservation, batch_rows)?;
         self.fire(Bound::Unbounded);
         Ok(late)
@@ -259,6 +263,11 @@ impl Firing {
             }
         }
         Ok(None)
+    }
+
+    /// Groups in all panes.
+    pub(super) fn groups(&self) -> usize {
+        self.panes.values().map(|pane| pane.table.groups()).sum()
     }
 
     /// Appends the panes and what waits to a snapshot; nothing is ready.
@@ -314,9 +323,9 @@ impl HashAggregate {
                 firing.tell_waiting(reservation, batch_rows)?
             }
             State::Taking | State::Emitting { .. } => firing.tick(reservation, cx)?,
-            State::Done => 0,
+            State::Done => Vec::new(),
         };
-        OperatorMetrics::add(&cx.metrics.late_rows, late as u64);
+        cx.drop_late(PortId(0), late)?;
         Ok(match (firing.next_ready(batch_rows)?, self.state) {
             (Some(batch), _) => Output::Element(PortId(0), StreamElement::Batch(batch)),
             (None, State::Ended | State::Done) => Output::Finished,

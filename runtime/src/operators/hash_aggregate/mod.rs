@@ -81,7 +81,7 @@ pub struct HashAggregate {
     /// Instead of the tables, where groups close that share rows.
     slices: Option<Slices>,
     /// The key by which the partial phase splits rows, until it is opened.
-    partial_key: Option<ClosingKey>,
+    partial_key: Option<(ClosingKey, TimeBound)>,
     /// The partial phase where groups close.
     partial_panes: Option<PartialPanes>,
     /// Instead of the tables, where changes leave of groups that close.
@@ -133,7 +133,7 @@ impl HashAggregate {
             let key = ClosingKey::new(spec, closing, job)?;
             let bound = TimeBound::new(&closing.bound, &closing.watermark_type, job)?;
             match (spec.phase, closing.slices) {
-                (AggregatePhase::Partial, _) => partial_key = Some(key),
+                (AggregatePhase::Partial, _) => partial_key = Some((key, bound)),
                 (_, None) => panes = Some(Panes::new(key, bound)),
                 (_, Some(windows)) => slices = Some(Slices::new(spec, windows, key, bound)?),
             }
@@ -205,8 +205,9 @@ impl HashAggregate {
     }
 
     /// Merges partial results of a pane or slice.
-    fn merge_pane(&mut self, pages: Pages, cx: &OperatorContext<'_>) -> Result<()> {
+    fn merge_pane(&mut self, mut pages: Pages, cx: &OperatorContext<'_>) -> Result<()> {
         let reservation = self.reservation.as_ref().expect("open makes it before any input");
+        let doubtful = pages.take_doubtful();
         let late = match (&mut self.panes, &mut self.slices) {
             (Some(panes), _) => panes.merge(&self.shape, reservation, pages)?,
             (None, Some(slices)) => slices.merge(&self.shape, reservation, pages)?,
@@ -214,7 +215,11 @@ impl HashAggregate {
                 return Err(Error::Internal("pages of a pane, of which none are kept".into()));
             }
         };
-        OperatorMetrics::add(&cx.metrics.late_rows, late);
+        if late > 0 {
+            let seen: usize = doubtful.iter().map(Batch::num_rows).sum();
+            cx.drop_late(PortId(0), doubtful)?;
+            cx.drop_unseen(late.saturating_sub(seen as u64));
+        }
         Ok(())
     }
 
@@ -231,13 +236,12 @@ impl HashAggregate {
             return partial.take(&batch);
         }
         if let Some(partial) = &mut self.partial_panes {
-            return partial.take(&batch);
+            return partial.take(&batch, cx);
         }
         if let Some(firing) = &mut self.firing {
             let reservation = self.reservation.as_ref().expect("open makes it before any input");
             let late = firing.take(batch, reservation, cx)?;
-            OperatorMetrics::add(&cx.metrics.late_rows, late as u64);
-            return Ok(());
+            return cx.drop_late(PortId(0), late);
         }
         if let Some(changes) = &mut self.changes {
             return changes.take(batch, cx);
@@ -249,14 +253,12 @@ impl HashAggregate {
             let reservation = self.reservation.as_ref().expect("open makes it before any input");
             let columns = [keys.as_slice(), arguments.as_slice()];
             let late = panes.update(&self.shape, reservation, &batch, columns, deletes.as_ref())?;
-            OperatorMetrics::add(&cx.metrics.late_rows, late as u64);
-            return Ok(());
+            return cx.drop_late(PortId(0), late);
         }
         if let Some(slices) = &mut self.slices {
             let reservation = self.reservation.as_ref().expect("open makes it before any input");
             let late = slices.update(&self.shape, reservation, &batch, &keys, &arguments)?;
-            OperatorMetrics::add(&cx.metrics.late_rows, late as u64);
-            return Ok(());
+            return cx.drop_late(PortId(0), late);
         }
         let sets = self.shape.sets().map_or(1, |sets| sets.sets.len());
         for set in 0..sets {
@@ -372,8 +374,9 @@ impl Operator for HashAggregate {
         let reservation = cx.job.memory.reserve_revocable("HashAggregate");
         match self.phase {
             AggregatePhase::Partial if self.partial_key.is_some() => {
-                let key = self.partial_key.take().expect("there is one");
-                let partial = PartialPanes::new(&self.shape, key, cx.parallelism, &reservation)?;
+                let closing = self.partial_key.take().expect("there is one");
+                let partial =
+                    PartialPanes::new(&self.shape, closing, cx.parallelism, &reservation)?;
                 self.partial_panes = Some(partial);
             }
             AggregatePhase::Partial => {
@@ -456,7 +459,7 @@ impl Operator for HashAggregate {
     fn on_watermark(&mut self, watermark: Watermark, cx: &mut OperatorContext<'_>) -> Result<()> {
         if let (Some(firing), Some(reservation)) = (&mut self.firing, &self.reservation) {
             let late = firing.pass(watermark, reservation, cx.job.options.batch_rows)?;
-            OperatorMetrics::add(&cx.metrics.late_rows, late as u64);
+            cx.drop_late(PortId(0), late)?;
         }
         // What came before the watermark leaves before it.
         self.flush |= self.partial_panes.is_some();
@@ -588,6 +591,17 @@ impl Operator for HashAggregate {
 
     fn checkpoint_aborted(&mut self, _id: CheckpointId) -> Result<()> {
         Ok(())
+    }
+
+    fn state_size(&self) -> StateSize {
+        let groups = self.tables.iter().flatten().map(AggregateTable::len).sum::<usize>()
+            + self.panes.as_ref().map_or(0, Panes::groups)
+            + self.slices.as_ref().map_or(0, Slices::groups)
+            + self.firing.as_ref().map_or(0, Firing::groups)
+            + self.changes.as_ref().map_or(0, Changes::groups)
+            + self.partial_panes.as_ref().map_or(0, PartialPanes::groups);
+        let bytes = self.reservation.as_ref().map_or(0, Reservation::total);
+        StateSize { rows: groups as u64, bytes: bytes as u64 }
     }
 
     fn close(&mut self, _cx: &mut OperatorContext<'_>) -> Result<()> {

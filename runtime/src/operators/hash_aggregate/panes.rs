@@ -133,7 +133,7 @@ impl Panes {
     }
 
     /// Takes the rows of a compact batch in, and then those out that `deletes` tells: one column for each key of the
-    /// tables, and the arguments. Gives the number of those that are late, withdrawn or not.
+    /// tables, and the arguments. Gives those that are late, withdrawn or not.
     pub(super) fn update(
         &mut self,
         shape: &Arc<Shape>,
@@ -141,13 +141,13 @@ impl Panes {
         batch: &Batch,
         columns: [&[ArrayRef]; 2],
         deletes: Option<&BooleanArray>,
-    ) -> Result<usize> {
+    ) -> Result<Vec<Batch>> {
         let closing = self.key.values(batch)?;
         let rows = batch.num_rows();
-        let mut late = 0;
+        let mut late = Vec::new();
         for part in parts(&closing) {
             let Some(table) = self.table(part.pane, shape, reservation)? else {
-                late += part.rows.len(rows);
+                late.push(part.rows.of_batch(batch)?);
                 continue;
             };
             let [keys, arguments] = [part.rows.of(columns[0])?, part.rows.of(columns[1])?];
@@ -191,6 +191,11 @@ impl Panes {
                 vacant.insert(AggregateTable::new(shape, reservation)?)
             }
         }))
+    }
+
+    /// Groups in all panes.
+    pub(super) fn groups(&self) -> usize {
+        self.open.values().map(AggregateTable::len).sum()
     }
 
     /// The panes that are complete at a watermark, in the order of their keys.
@@ -262,6 +267,11 @@ impl Rows {
             Rows::Slice { len, .. } => *len,
             Rows::Some(rows) => rows.len(),
         }
+    }
+
+    /// These rows of the batch, with all its columns.
+    pub(super) fn of_batch(&self, batch: &Batch) -> Result<Batch> {
+        Ok(Batch::new(self.of(batch.columns())?, self.len(batch.num_rows())))
     }
 
     /// These rows of columns of the batch.

@@ -101,8 +101,7 @@ impl Slices {
         })
     }
 
-    /// Takes a compact batch in: its keys without the slice's start, and the arguments. Gives the number of rows that
-    /// are late.
+    /// Takes a compact batch in: its keys without the slice's start, and the arguments. Gives the rows that are late.
     pub(super) fn update(
         &mut self,
         shape: &Arc<Shape>,
@@ -110,17 +109,17 @@ impl Slices {
         batch: &Batch,
         keys: &[ArrayRef],
         arguments: &[ArrayRef],
-    ) -> Result<usize> {
+    ) -> Result<Vec<Batch>> {
         let starts = self.key.values(batch)?;
         let rows = batch.num_rows();
-        let mut late = 0;
+        let mut late = Vec::new();
         for part in parts(&starts) {
             let Some(start) = part.pane else {
                 return Err(Error::Internal("a row without a slice".into()));
             };
             let slice = self.number(start);
             if self.is_late(slice) {
-                late += part.rows.len(rows);
+                late.push(part.rows.of_batch(batch)?);
                 continue;
             }
             let (keys, arguments) = (part.rows.of(keys)?, part.rows.of(arguments)?);
@@ -163,6 +162,12 @@ impl Slices {
             self.table(place, shape, reservation)?.merge_table(&mut late)?;
         }
         Ok(0)
+    }
+
+    /// Groups in all tables; a group is in several of them.
+    pub(super) fn groups(&self) -> usize {
+        let tables = self.open.values().chain(self.blocks.values()).chain(self.from.values());
+        tables.map(AggregateTable::len).sum()
     }
 
     /// Notes that the slices below a watermark are complete; whether windows may leave.

@@ -75,6 +75,14 @@ pub enum Emission {
 }
 
 impl Emission {
+    /// Whether groups leave that a watermark completes, so that rows may come too late for them.
+    pub fn closes_groups(&self) -> bool {
+        match self {
+            Emission::Closed(_) | Emission::Fired(_) => true,
+            Emission::AtEnd | Emission::Changes | Emission::PeriodicChanges { .. } => false,
+        }
+    }
+
     pub(super) fn closing(&self) -> Option<&ClosingSpec> {
         match self {
             Emission::Closed(closing) => Some(closing),

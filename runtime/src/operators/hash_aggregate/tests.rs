@@ -183,7 +183,9 @@ fn a_superstep_emits_and_begins_anew() {
     let mut cx = OperatorContext {
         vertex: crate::graph::VertexId(0),
         subtask: 0,
+        position: 0,
         parallelism: 1,
+        watermark: None,
         job: &job,
         waker,
         metrics: &metrics,

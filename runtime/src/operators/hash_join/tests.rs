@@ -247,7 +247,9 @@ impl Subtask {
         let mut cx = OperatorContext {
             vertex: VertexId(0),
             subtask: self.place.0,
+            position: 0,
             parallelism: self.place.1,
+            watermark: None,
             job: &self.job,
             waker: Waker::noop(),
             metrics: &Arc::default(),

@@ -19,7 +19,7 @@ use crate::batch::Batch;
 use crate::element::{StreamElement, Watermark};
 use crate::error::{Error, Result};
 use crate::expr::{CompiledExpr, Expr, compile, positional_schema};
-use crate::job::{JobContext, Standing};
+use crate::job::{JobContext, ScanTimes, SplitTime, Standing};
 use crate::operators::StateSnapshot;
 use crate::operators::contract::restore_batches;
 use crate::rows::take_array;
@@ -190,6 +190,21 @@ impl EventTime {
         if !ended {
             out.extend(self.progress.fall_idle(pending_us));
         }
+    }
+
+    /// The split whose rows come.
+    pub(super) fn current(&self) -> SplitId {
+        self.progress.current()
+    }
+
+    /// Tells how far a split is, if it has not ended.
+    pub(super) fn tell(&self, split: SplitId, told: &ScanTimes) {
+        let speaking = self.progress.speaking.get(&split);
+        let Some(&reached) = speaking.or_else(|| self.progress.caught_up.get(&split)) else {
+            return;
+        };
+        let watermark_us = Some(reached).filter(|&at| at != i64::MIN);
+        told.note(split, SplitTime { watermark_us, idle: speaking.is_none() });
     }
 
     /// How far event time is for those who wait for this scan.

@@ -17,8 +17,8 @@ use serde::{Deserialize, Serialize};
 use self::event_time::{EventTime, take_part};
 use self::waiting::{Aligned, Silence};
 use super::prelude::*;
-use crate::job::JobContext;
-use crate::source::{Source, SourceOutput, SourceReader, SourceSpec, SplitEvent};
+use crate::job::{JobContext, ScanTimes};
+use crate::source::{Source, SourceOutput, SourceReader, SourceSpec, SplitEvent, SplitId};
 
 /// What to read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -33,6 +33,8 @@ pub struct SourceScan {
     source: Option<Arc<dyn Source>>,
     reader: Option<Box<dyn SourceReader>>,
     event_time: Option<EventTime>,
+    /// Where it is told how far the splits are.
+    told: Option<Arc<ScanTimes>>,
     aligned: Option<Aligned>,
     silence: Silence,
     /// What leaves before the reader is asked again.
@@ -49,6 +51,7 @@ impl SourceScan {
             source: None,
             reader: None,
             event_time: None,
+            told: None,
             aligned: None,
             silence: Silence::new(0),
             ready: VecDeque::new(),
@@ -80,6 +83,23 @@ impl SourceScan {
         if let Some(time) = &mut self.event_time {
             time.hear(event, pending_us, &mut self.ready);
         }
+        match (event, &self.told) {
+            (SplitEvent::Ended(split), Some(told)) => told.end(split),
+            (
+                SplitEvent::Reading(split)
+                | SplitEvent::CaughtUp(split)
+                | SplitEvent::Reached(split, _),
+                _,
+            ) => self.tell(split),
+            (SplitEvent::Ended(_), None) => {}
+        }
+    }
+
+    /// Tells how far a split is.
+    fn tell(&self, split: SplitId) {
+        if let (Some(told), Some(time)) = (&self.told, &self.event_time) {
+            time.tell(split, told);
+        }
     }
 
     /// Whether the scan has to wait for others, whose event time is far behind.
@@ -96,6 +116,8 @@ impl SourceScan {
             Some(time) => {
                 let dropped = time.take(batch, pending_us, &mut self.ready)?;
                 job.untimed_rows.fetch_add(dropped as u64, Ordering::Relaxed);
+                let split = time.current();
+                self.tell(split);
                 Ok(())
             }
             None => {
@@ -110,9 +132,12 @@ impl Operator for SourceScan {
     fn open(&mut self, cx: &mut OperatorContext<'_>) -> Result<()> {
         let source = cx.job.source(cx.vertex, &self.spec)?;
         self.reader = Some(source.reader(cx.subtask)?);
-        self.source = Some(source);
+        self.source = Some(source.clone());
         if let Some(spec) = &self.spec.event_time {
             self.event_time = Some(EventTime::new(spec, cx.job)?);
+            if spec.tells_time {
+                self.told = Some(cx.job.split_times.join(cx.vertex, &source));
+            }
             self.aligned = Aligned::join(spec, cx);
             self.silence = Silence::new(spec.idle_timeout_ns);
         } else if cx.job.options.continuous {
@@ -164,6 +189,7 @@ impl Operator for SourceScan {
                     }
                 }
                 SourceOutput::Finished => {
+                    self.told.take().iter().for_each(|told| cx.job.split_times.leave(told));
                     self.aligned.iter().for_each(Aligned::leave);
                     return Ok(Output::Finished);
                 }
@@ -200,7 +226,8 @@ impl Operator for SourceScan {
         }
     }
 
-    fn close(&mut self, _cx: &mut OperatorContext<'_>) -> Result<()> {
+    fn close(&mut self, cx: &mut OperatorContext<'_>) -> Result<()> {
+        self.told.take().iter().for_each(|told| cx.job.split_times.leave(told));
         self.aligned.iter().for_each(Aligned::leave);
         (self.reader, self.source, self.event_time) = (None, None, None);
         self.ready.clear();

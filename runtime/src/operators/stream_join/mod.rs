@@ -38,6 +38,7 @@ use self::work::{Work, own_alone};
 use super::prelude::*;
 use crate::batch::Coalescer;
 use crate::job::JobContext;
+use crate::memory::Reservation;
 
 /// The running operator.
 pub struct StreamJoin {
@@ -62,6 +63,8 @@ pub struct StreamJoin {
     /// How often rows are looked for that were kept for long enough, and when next, in microseconds.
     ttl_pause_us: i64,
     ttl_sweep_us: i64,
+    /// The holder of all that is kept.
+    reservation: Reservation,
 }
 
 /// How often rows are looked for within the time that they are kept.
@@ -91,6 +94,7 @@ impl StreamJoin {
             closing: false,
             ttl_pause_us: i64::try_from(job.options.state_ttl_us / TTL_SWEEPS).unwrap_or(i64::MAX),
             ttl_sweep_us: i64::MIN,
+            reservation,
         })
     }
 
@@ -113,7 +117,7 @@ impl StreamJoin {
         };
         let before = self.states.regime();
         let mut arrived = self.states.arrive(&self.shape, side, batch, cx.job.env.now_us())?;
-        OperatorMetrics::add(&cx.metrics.late_rows, arrived.late as u64);
+        cx.drop_late(PortId(side as u16), arrived.late.take().into_iter().collect())?;
         if let Some(keyless) = arrived.keyless.take() {
             let rows: Vec<u32> = (0..keyless.num_rows() as u32).collect();
             let out = own_alone(&self.shape, side, &keyless, &rows, &vec![0; rows.len()])?;
@@ -271,6 +275,11 @@ impl Operator for StreamJoin {
         self.states.read_from(&self.shape, &mut bytes)?;
         self.due = [true; 2];
         Ok(())
+    }
+
+    fn state_size(&self) -> StateSize {
+        let rows = self.states.rows.iter().map(|side| side.len()).sum::<usize>();
+        StateSize { rows: rows as u64, bytes: self.reservation.total() as u64 }
     }
 
     fn close(&mut self, _cx: &mut OperatorContext<'_>) -> Result<()> {

@@ -44,7 +44,7 @@ pub(super) struct Arrived {
     /// The fields of the rows that match nothing, since a key is NULL.
     pub(super) keyless: Option<Batch>,
     /// Rows that were dropped because they came too late.
-    pub(super) late: usize,
+    pub(super) late: Option<Batch>,
 }
 
 impl States {
@@ -73,13 +73,12 @@ impl States {
             Some(expiry) => expiry.times(&batch)?,
             None => Vec::new(),
         };
-        let came = batch.num_rows();
-        let (batch, in_time) = match &of_side.expiry {
+        let (batch, late) = match &of_side.expiry {
             Some(_) if !of_side.withdrawn => {
                 let below = self.expiring[side].late_below;
                 keep_rows(batch, &mut times, |time| time >= below)?
             }
-            Some(_) | None => (batch, came),
+            Some(_) | None => (batch, None),
         };
         let fields = of_side.fields_of(&batch)?;
         let (fields, keyless) = self.split_keyless(shape, side, fields, &mut times)?;
@@ -105,7 +104,7 @@ impl States {
         if shape.null_aware && !shape.tracked[side] {
             self.count_list(&fields, &changes, shape.sides[side].key_fields[0]);
         }
-        Ok(Arrived { fields, changes, keyless, late: came - in_time })
+        Ok(Arrived { fields, changes, keyless, late })
     }
 
     /// Sets the rows apart that match nothing, where a key is NULL.
@@ -232,17 +231,14 @@ fn keep_rows(
     batch: Batch,
     times: &mut Vec<i64>,
     wanted: impl Fn(i64) -> bool,
-) -> Result<(Batch, usize)> {
-    let kept: Vec<u32> = (0_u32..)
-        .zip(times.iter())
-        .filter(|&(_, &time)| wanted(time))
-        .map(|(row, _)| row)
-        .collect();
-    if kept.len() < batch.num_rows() {
-        times.retain(|&time| wanted(time));
-        return Ok((rows_of(&batch, &kept)?, kept.len()));
+) -> Result<(Batch, Option<Batch>)> {
+    if times.iter().all(|&time| wanted(time)) {
+        return Ok((batch, None));
     }
-    Ok((batch, kept.len()))
+    let (kept, others): (Vec<u32>, Vec<u32>) =
+        (0..times.len() as u32).partition(|&row| wanted(times[row as usize]));
+    times.retain(|&time| wanted(time));
+    Ok((rows_of(&batch, &kept)?, Some(rows_of(&batch, &others)?)))
 }
 
 /// Some rows of a compact batch, with their kinds.
