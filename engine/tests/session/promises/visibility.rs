@@ -122,14 +122,12 @@ fn a_view_keeps_its_late_rows() {
             folder.path().display()
         ),
     );
-    for threads in [1, 4] {
+    for (threads, batch) in [(1, 1), (4, 1), (1, 8192), (4, 8192)] {
         run(&session, &format!("SET threads = {threads}"));
+        run(&session, &format!("SET batch_size = {batch}"));
         let query = tumble("").replace("TABLE e,", "TABLE w_in,");
         run(&session, &format!("CREATE MATERIALIZED VIEW w AS {query}"));
         let late = "SELECT k, v FROM late_rows('w')";
-        while rows(&session, late).len() < 3 {
-            std::thread::yield_now();
-        }
         assert_eq!(rows(&session, late), ["a,5", "a,8", "c,7"], "with {threads} threads");
         assert_eq!(sum(&run(&session, "DESCRIBE JOB w"), "late_rows"), 3);
         assert_eq!(sum(&run(&session, "SHOW JOBS"), "late_rows"), 3);

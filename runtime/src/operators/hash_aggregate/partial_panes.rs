@@ -3,7 +3,7 @@
 //! Rows are grouped where they are, a table for each pane, and leave as pages before the next watermark does, or when
 //! they are many. Which rows are late the final phase says: the rows of one pane between two watermarks share their fate,
 //! as all of them are behind the same ones. Their number goes with their pages, and so do, where the job keeps late rows,
-//! the rows themselves as far as a watermark has passed their pane that some task of the job has seen: no other row can
+//! the rows themselves as far as a watermark has passed their pane that this subtask or one with inputs has seen: no other row can
 //! turn out to be late but one that such a watermark overtakes on the way. Invariant: pages hold groups of one pane.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -114,7 +114,9 @@ impl PartialPanes {
         if !cx.job.late_rows.are_kept() {
             return Ok(i64::MIN);
         }
-        let furthest = cx.job.furthest_us.load(Ordering::Relaxed);
+        // This subtask is ahead of those who get its watermarks, and behind others whose watermarks count while it is idle.
+        let own = cx.watermark.map_or(i64::MIN, |Watermark(at)| at);
+        let furthest = cx.job.furthest_us.load(Ordering::Relaxed).max(own);
         if furthest > self.furthest.0 {
             self.furthest = (furthest, self.bound.at(Watermark(furthest))?);
         }
