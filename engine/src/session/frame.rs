@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
 use arrow::array::RecordBatch;
+use arrow::compute::SortOptions;
 use arrow::datatypes::{Schema, SchemaRef};
 use futures::{Stream, StreamExt};
 use thalweg_optimizer::physical::{explain, explain_json};
@@ -36,12 +37,23 @@ enum Body {
     Query(Box<Query>),
 }
 
+/// How to show a result that goes on changing: positions are those behind the column that says what becomes of a row.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Changing {
+    /// Columns that tell rows apart, if there are such.
+    pub(crate) key: Option<Vec<usize>>,
+    /// The columns by which the query orders its rows.
+    pub(crate) order: Vec<(usize, SortOptions)>,
+}
+
 /// A planned query that has not begun.
 pub(crate) struct Query {
     pub(crate) plan: PhysicalPlan,
     pub(crate) executor: Arc<Executor>,
     pub(crate) settings: Settings,
     pub(crate) result: ResultUse,
+    /// The columns by which the query orders its rows, as far as they are columns of its result.
+    pub(crate) order: Vec<(usize, SortOptions)>,
 }
 
 impl Frame {
@@ -130,12 +142,11 @@ impl Frame {
         }
     }
 
-    /// The key of a query's result whose rows are told as changes: positions behind the column that says what becomes of
-    /// a row, if there is a key.
-    pub(crate) fn changes_key(&self) -> Option<Option<Vec<usize>>> {
+    /// How to show a query's result whose rows are told as changes; `None` for other results.
+    pub(crate) fn changing(&self) -> Option<Changing> {
         match &self.body {
             Body::Query(query) if query.result == ResultUse::Changelog => {
-                Some(query.plan.key.clone())
+                Some(Changing { key: query.plan.key.clone(), order: query.order.clone() })
             }
             Body::Query(_) | Body::Rows(_) => None,
         }
@@ -161,7 +172,7 @@ impl Frame {
         let source = match self.body {
             Body::Rows(rows) => Source::Rows(rows.into_iter()),
             Body::Query(query) => {
-                let Query { plan, executor, settings, result } = *query;
+                let Query { plan, executor, settings, result, .. } = *query;
                 let changes = match result {
                     ResultUse::Rows => None,
                     ResultUse::Changelog => Some(Changes::of(&plan)),

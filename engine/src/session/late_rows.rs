@@ -85,15 +85,20 @@ fn of_job(job: &Job) -> Arc<dyn Table> {
 
 /// What is late for a query that runs for it.
 fn of_query(session: &Session, text: &str) -> Result<Arc<dyn Table>> {
-    let query = planned(session, text)?;
     let mut settings = session.settings_now();
     settings.set("execution.runtime_mode", "streaming")?;
     settings.set("optimizer.two_phase_aggregate", "off")?;
-    let plan = physical_plan(&query, &settings, PlanUse::LATE_ROWS)?;
     let sink = SinkSpec { sink: blackhole::CONNECTOR.to_string(), options: serde_json::json!({}) };
     let executor = session.inner.executor.clone();
-    let inputs = inputs_of_graph(&executor.graph(&plan, sink.clone(), true, &settings)?);
-    let unbounded = is_endless(&query)?;
+    let prepared = |all_columns: bool| {
+        let query = planned(session, text, all_columns)?;
+        let wanted = PlanUse { all_columns, ..PlanUse::LATE_ROWS };
+        let plan = physical_plan(&query, &settings, wanted)?;
+        let graph = executor.graph(&plan, sink.clone(), true, &settings)?;
+        Ok::<_, Error>((is_endless(&query)?, plan, inputs_of_graph(&graph)))
+    };
+    // A column that no operator can keep does not matter where nothing reads it.
+    let (unbounded, plan, inputs) = prepared(true).or_else(|_| prepared(false))?;
     let begin = move || {
         let token = CancellationToken::default();
         let begun = executor.submit_for_late_rows(&plan, sink.clone(), &settings, &token);
@@ -102,9 +107,9 @@ fn of_query(session: &Session, text: &str) -> Result<Arc<dyn Table>> {
     Ok(LateTable::new(&inputs, LateFrom::Query(Box::new(begin)), unbounded))
 }
 
-fn planned(session: &Session, text: &str) -> Result<QueryPlan> {
+fn planned(session: &Session, text: &str, all_columns: bool) -> Result<QueryPlan> {
     let planner = session.planner();
-    let options = PlannerOptions { all_columns: true, ..planner.options().clone() };
+    let options = PlannerOptions { all_columns, ..planner.options().clone() };
     let planner = planner.reconfigured(options);
     // A name that is no view's is one of a table, or of nothing, which the planner tells best.
     let sql = match name_of(text) {

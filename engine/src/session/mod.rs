@@ -50,6 +50,7 @@ use executor::Executor;
 
 pub use builder::SessionBuilder;
 pub use cancellation::CancellationToken;
+pub(crate) use frame::Changing;
 pub use frame::{Frame, FrameStream, ProgressHandle};
 pub(crate) use query_status::QueryStatus;
 

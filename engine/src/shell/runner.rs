@@ -274,11 +274,11 @@ impl Runner {
             self.print_notice(&frame);
             return Ok(());
         }
-        if let (FormatName::Table, Some(key), Some(size)) =
-            (self.format, frame.changes_key(), self.output.terminal_size())
+        if let (FormatName::Table, Some(changing), Some(size)) =
+            (self.format, frame.changing(), self.output.terminal_size())
         {
             let zone = self.session.settings_now().time_zone();
-            let warnings = live::show(frame.stream()?, key, size, zone)?;
+            let warnings = live::show(frame.stream()?, changing, size, zone)?;
             warnings.iter().for_each(|warning| to_stderr(&format!("Warning: {warning}")));
             self.printed = true;
             return Ok(());

@@ -85,7 +85,7 @@ impl OperatorContext<'_> {
     /// `ResourcesExhausted` where all late rows are to be kept and the memory budget has no room for them.
     pub fn drop_late(&self, port: PortId, late: Vec<Batch>) -> Result<()> {
         for rows in late {
-            OperatorMetrics::add(&self.metrics.late_rows, rows.num_rows() as u64);
+            let count = rows.num_rows() as u64;
             self.job.late_rows.keep(LateBatch {
                 vertex: self.vertex,
                 position: self.position,
@@ -93,6 +93,8 @@ impl OperatorContext<'_> {
                 watermark_us: self.watermark.map(|Watermark(at)| at),
                 rows,
             })?;
+            // Whoever sees the number finds the rows.
+            OperatorMetrics::add(&self.metrics.late_rows, count);
         }
         Ok(())
     }

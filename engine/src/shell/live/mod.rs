@@ -19,7 +19,7 @@ use super::format::{Display, FormatName, result_format};
 use super::output::{PrintError, to_stdout};
 use super::waiting::next_within;
 use crate::error::Result;
-use crate::session::{FrameStream, ProgressHandle, QueryStatus};
+use crate::session::{Changing, FrameStream, ProgressHandle, QueryStatus};
 
 /// How often the table is drawn at most.
 const REDRAW_EVERY: Duration = Duration::from_millis(200);
@@ -39,12 +39,12 @@ const OTHER_LINES: usize = 8;
 /// What the query failed with; that it was cancelled is none.
 pub(super) fn show(
     mut stream: FrameStream,
-    key: Option<Vec<usize>>,
+    changing: Changing,
     size: (usize, usize),
     zone: Option<String>,
 ) -> Result<Vec<String>, PrintError> {
     let schema = without_first(stream.schema());
-    let mut screen = Screen::new(schema, key, size, zone);
+    let mut screen = Screen::new(schema, changing, size, zone);
     let status = stream.progress_handle();
     let mut due = Instant::now();
     let ended = loop {
@@ -110,11 +110,11 @@ impl Speed {
 impl Screen {
     fn new(
         schema: SchemaRef,
-        key: Option<Vec<usize>>,
+        changing: Changing,
         size: (usize, usize),
         zone: Option<String>,
     ) -> Self {
-        let (rows, begun) = (LiveRows::new(key), Instant::now());
+        let (rows, begun) = (LiveRows::new(changing), Instant::now());
         let speed = Speed { since: begun, rows: 0, per_second: 0.0 };
         Screen { schema, rows, size, zone, drawn: 0, begun, came: None, speed }
     }
@@ -138,7 +138,7 @@ impl Screen {
     fn lines(&self, status: &str) -> Result<Vec<String>> {
         let (width, height) = self.size;
         let most = height.saturating_sub(OTHER_LINES).clamp(1, SHOWN_MAX);
-        let shown = self.rows.last(&self.schema, most)?;
+        let shown = self.rows.shown(&self.schema, most)?;
         let display = Display {
             width: Some(width),
             insert_table: String::new(),
@@ -235,7 +235,10 @@ mod tests {
         let op: ArrayRef = Arc::new(StringArray::from(vec!["+I"; rows as usize]));
         let k: ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows));
         let changes = RecordBatch::try_from_iter([("op", op), ("k", k)]).unwrap();
-        let mut screen = Screen::new(without_first(&changes.schema()), Some(vec![0]), size, None);
+        let mut screen = {
+            let changing = Changing { key: Some(vec![0]), order: Vec::new() };
+            Screen::new(without_first(&changes.schema()), changing, size, None)
+        };
         screen.take(&changes).unwrap();
         screen
     }

@@ -7,11 +7,14 @@
 use std::collections::{BTreeMap, HashMap};
 
 use arrow::array::{AsArray, RecordBatch, UInt64Array};
-use arrow::compute::{interleave_record_batch, take_record_batch};
+use arrow::compute::{
+    SortColumn, SortOptions, interleave_record_batch, lexsort_to_indices, take_record_batch,
+};
 use arrow::datatypes::SchemaRef;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use crate::error::Result;
+use crate::session::Changing;
 
 /// Rows that are kept at most.
 const ROWS_MAX: usize = 1_000;
@@ -20,6 +23,8 @@ const ROWS_MAX: usize = 1_000;
 pub(super) struct LiveRows {
     /// Positions of the columns, without the first one, that tell rows apart; without them all do.
     key: Option<Vec<usize>>,
+    /// The columns by which rows are ordered that are shown.
+    order: Vec<(usize, SortOptions)>,
     /// The rows in the order in which they came: a batch and the place in it.
     rows: BTreeMap<u64, (RecordBatch, usize)>,
     /// The rows of a key; of equal rows the last one goes first.
@@ -32,10 +37,11 @@ pub(super) struct LiveRows {
 }
 
 impl LiveRows {
-    /// No rows yet, of a result with such a key.
-    pub(super) fn new(key: Option<Vec<usize>>) -> Self {
+    /// No rows yet, of such a result.
+    pub(super) fn new(Changing { key, order }: Changing) -> Self {
         LiveRows {
             key,
+            order,
             rows: BTreeMap::new(),
             places: HashMap::new(),
             next: 0,
@@ -126,8 +132,21 @@ impl LiveRows {
         }
     }
 
-    /// The last rows, at most so many, in the order in which they came.
-    pub(super) fn last(&self, schema: &SchemaRef, most: usize) -> Result<RecordBatch> {
+    /// The first rows in the query's order, or the last ones in the order in which they came; at most so many.
+    pub(super) fn shown(&self, schema: &SchemaRef, most: usize) -> Result<RecordBatch> {
+        if self.order.is_empty() {
+            return self.last(schema, most);
+        }
+        let all = self.last(schema, ROWS_MAX)?;
+        let keys = self.order.iter().map(|&(at, options)| SortColumn {
+            values: all.column(at).clone(),
+            options: Some(options),
+        });
+        let first = lexsort_to_indices(&keys.collect::<Vec<_>>(), Some(most))?;
+        Ok(take_record_batch(&all, &first)?)
+    }
+
+    fn last(&self, schema: &SchemaRef, most: usize) -> Result<RecordBatch> {
         let mut rows: Vec<&(RecordBatch, usize)> = self.rows.values().rev().take(most).collect();
         rows.reverse();
         if rows.is_empty() {
@@ -166,17 +185,21 @@ mod tests {
         RecordBatch::try_from_iter([("op", op), ("k", k), ("n", n)]).unwrap()
     }
 
+    fn live(key: Option<Vec<usize>>) -> LiveRows {
+        LiveRows::new(Changing { key, order: Vec::new() })
+    }
+
     fn shown(rows: &LiveRows, most: usize) -> Vec<(i64, i64)> {
         let field = |name: &str| Field::new(name, DataType::Int64, true);
         let schema = Arc::new(Schema::new(vec![field("k"), field("n")]));
-        let batch = rows.last(&schema, most).unwrap();
+        let batch = rows.shown(&schema, most).unwrap();
         let column = |at: usize| batch.column(at).as_primitive::<Int64Type>().values().to_vec();
         column(0).into_iter().zip(column(1)).collect()
     }
 
     #[test]
     fn what_comes_for_a_key_takes_its_place() {
-        let mut rows = LiveRows::new(Some(vec![0]));
+        let mut rows = live(Some(vec![0]));
         rows.apply(&changes(&[("+I", 1, 10), ("+I", 2, 20)])).unwrap();
         rows.apply(&changes(&[("-U", 1, 10), ("+U", 1, 11), ("+I", 3, 30)])).unwrap();
         assert_eq!(shown(&rows, 10), [(1, 11), (2, 20), (3, 30)]);
@@ -187,8 +210,18 @@ mod tests {
     }
 
     #[test]
+    fn rows_stand_in_the_order_that_the_query_asks_for() {
+        let descending = SortOptions { descending: true, nulls_first: false };
+        let mut rows = LiveRows::new(Changing { key: Some(vec![0]), order: vec![(1, descending)] });
+        rows.apply(&changes(&[("+I", 1, 10), ("+I", 2, 30), ("+I", 3, 20)])).unwrap();
+        assert_eq!(shown(&rows, 2), [(2, 30), (3, 20)]);
+        rows.apply(&changes(&[("-U", 1, 10), ("+U", 1, 40)])).unwrap();
+        assert_eq!(shown(&rows, 2), [(1, 40), (2, 30)]);
+    }
+
+    #[test]
     fn equal_rows_without_a_key_go_one_by_one() {
-        let mut rows = LiveRows::new(None);
+        let mut rows = live(None);
         rows.apply(&changes(&[("+I", 1, 1), ("+I", 1, 1), ("+I", 2, 2), ("-D", 1, 1)])).unwrap();
         assert_eq!(shown(&rows, 10), [(1, 1), (2, 2)]);
         rows.apply(&changes(&[("-U", 2, 2), ("+U", 2, 3)])).unwrap();
@@ -197,12 +230,12 @@ mod tests {
 
     #[test]
     fn the_newest_rows_are_kept_and_all_are_counted() {
-        let mut rows = LiveRows::new(None);
+        let mut rows = live(None);
         let many: Vec<(&str, i64, i64)> = (0..2_500).map(|n| ("+I", n, n)).collect();
         rows.apply(&changes(&many)).unwrap();
         rows.apply(&changes(&[("+I", 9_000, 0)])).unwrap();
         assert_eq!((shown(&rows, 2), rows.count()), (vec![(2_499, 2_499), (9_000, 0)], 2_501));
-        let mut keyed = LiveRows::new(Some(vec![0]));
+        let mut keyed = live(Some(vec![0]));
         keyed.apply(&changes(&many)).unwrap();
         assert_eq!((shown(&keyed, 1), keyed.count()), (vec![(2_499, 2_499)], 2_500));
         keyed.apply(&changes(&[("-D", 3, 3)])).unwrap();
