@@ -125,7 +125,6 @@ pub(super) fn operators(job: &Job) -> Result<RecordBatch> {
         ("rows_out", count(&|report| &report.metrics.rows_out)),
         ("watermark", Arc::new(watermarks.collect::<TimestampMicrosecondArray>())),
         ("lag_ms", Arc::new(lags.collect::<Int64Array>())),
-        ("held_back_by", Arc::new(held.collect::<StringViewArray>())),
         ("late_rows", count(&|report| &report.metrics.late_rows)),
         ("state_rows", count(&|report| &report.metrics.state_rows)),
         ("state_bytes", count(&|report| &report.metrics.state_bytes)),
@@ -133,6 +132,8 @@ pub(super) fn operators(job: &Job) -> Result<RecordBatch> {
         ("busy_pct", share(&|shares| shares.busy)),
         ("idle_pct", share(&|shares| shares.idle)),
         ("blocked_pct", share(&|shares| shares.blocked)),
+        // Last, where it is seen on narrow terminals, too.
+        ("held_back_by", Arc::new(held.collect::<StringViewArray>())),
     ])
 }
 
