@@ -19,6 +19,24 @@ fn late_rows_are_counted_before_anything_is_grouped() {
 }
 
 #[test]
+fn which_rows_are_late_depends_on_their_order_alone() {
+    let mut lines = ROWS.to_vec();
+    lines.extend([("a", 7, 1), ("b", 8, 21), ("a", 9, 55), ("a", 10, 49), ("b", 11, 50)]);
+    let (session, _file) = session(&lines);
+    let late = format!("SELECT v FROM late_rows('{}')", tumble("").replace('\'', "''"));
+    let mut answers = Vec::new();
+    for threads in [1, 2, 5] {
+        for batch in [1, 3, 8192] {
+            run(&session, &format!("SET threads = {threads}"));
+            run(&session, &format!("SET batch_size = {batch}"));
+            answers.push((rows(&session, &tumble("")), rows(&session, &late)));
+        }
+    }
+    assert_eq!(answers[0].1, ["10", "5", "7"]);
+    assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:?}");
+}
+
+#[test]
 fn a_row_that_can_match_earlier_rows_alone_is_not_late() {
     // The row of second 40 looks an hour and more back; the watermark is far past that when it comes.
     let (session, _file) = session(&[("a", 1, 1), ("b", 2, 70), ("a", 3, 75), ("b", 4, 76)]);
