@@ -33,12 +33,6 @@ impl Held {
         Held { runs: Vec::new(), timeless: Vec::new(), long: batch_rows }
     }
 
-    /// How many rows there are.
-    pub(super) fn len(&self) -> usize {
-        let batches = self.runs.iter().map(|run| &run.batch).chain(&self.timeless);
-        batches.map(Batch::num_rows).sum()
-    }
-
     /// Bytes of the rows.
     pub(super) fn memory_bytes(&self) -> usize {
         let times: usize = self.runs.iter().map(|run| run.times.len() * size_of::<i64>()).sum();

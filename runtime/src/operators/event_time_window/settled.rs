@@ -139,7 +139,7 @@ impl Settled {
 
     /// Rows that wait, and bytes of what is kept.
     pub(super) fn size(&self) -> (usize, usize) {
-        (self.held.len(), self.reservation.total())
+        (self.held.rows(), self.reservation.total())
     }
 
     fn charge(&mut self) -> Result<()> {
