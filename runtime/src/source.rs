@@ -68,6 +68,8 @@ pub struct EventTimeSpec {
     pub null_time: NullTime,
     /// Whether watermarks are made; otherwise only rows without a time are looked for.
     pub tells_time: bool,
+    /// How long watermarks lie apart at least, in nanoseconds, where no late row asks for one: 0 lets each leave at once.
+    pub emit_interval_ns: u64,
     /// How long a split that is caught up holds time back before it is idle, in nanoseconds.
     pub idle_timeout_ns: u64,
     /// The scans that this one waits for when it is ahead.

@@ -160,6 +160,8 @@ pub struct EventTime {
 pub struct TimeOptions {
     /// What becomes of rows whose time is NULL, if that is said.
     pub null_time: Option<NullTime>,
+    /// How long watermarks lie apart, in nanoseconds; 0 where each leaves with the rows that declare it.
+    pub emit_interval_ns: u64,
     /// How long a split that is caught up holds time back before it is idle, in nanoseconds.
     pub idle_timeout_ns: u64,
     /// The tables that this one waits for when it is ahead.

@@ -36,6 +36,7 @@ mod streaming;
 #[cfg(test)]
 mod testing;
 mod text;
+mod text_rows;
 pub mod write;
 
 use std::collections::HashMap;
@@ -94,6 +95,7 @@ pub fn sinks() -> HashMap<String, Arc<dyn SinkConnector>> {
     let print: Arc<dyn SinkConnector> = Arc::new(print::PrintSink);
     let single_file: Arc<dyn SinkConnector> = Arc::new(single_file::SingleFileSink);
     let stdout: Arc<dyn SinkConnector> = Arc::new(stdout::StdoutSink);
+    let socket: Arc<dyn SinkConnector> = Arc::new(socket::SocketSink);
     let view: Arc<dyn SinkConnector> = Arc::new(memory::ViewSink);
     let fold: Arc<dyn SinkConnector> = Arc::new(memory::FoldSink);
     let conflicts: Arc<dyn SinkConnector> = Arc::new(conflicts::ConflictSink);
@@ -104,6 +106,7 @@ pub fn sinks() -> HashMap<String, Arc<dyn SinkConnector>> {
         (print::CONNECTOR.to_string(), print),
         (single_file::CONNECTOR.to_string(), single_file),
         (stdout::CONNECTOR.to_string(), stdout),
+        (socket::CONNECTOR.to_string(), socket),
         (memory::VIEW_SINK.to_string(), view),
         (memory::FOLD_SINK.to_string(), fold),
         (write::FILE_SINK.to_string(), file),

@@ -4,6 +4,7 @@
 //! number of the writer where there are several: `prices:2> +I[1, a]`.
 
 use std::io::{self, Write};
+use std::sync::Arc;
 
 use datafusion_common::{Constraint, Constraints};
 use serde::{Deserialize, Serialize};
@@ -108,9 +109,25 @@ pub(super) fn primary_key(constraints: &Constraints) -> Option<Vec<usize>> {
     })
 }
 
-/// Hands text to standard output or standard error.
+/// Where text goes. Writing may block.
+pub(super) trait TextTarget: Send + Sync {
+    /// Writes all of a text.
+    fn write(&self, text: &[u8]) -> Result<Printed>;
+}
+
+struct Standard {
+    error: bool,
+}
+
+impl TextTarget for Standard {
+    fn write(&self, text: &[u8]) -> Result<Printed> {
+        print(text, self.error)
+    }
+}
+
+/// Hands text to standard output, to standard error or to another target.
 pub(super) struct Printer {
-    standard_error: bool,
+    target: Arc<dyn TextTarget>,
     /// Text on its way: whoever reads it may let us wait.
     printing: Option<IoTask<Printed>>,
     /// Whether the reader has gone.
@@ -119,15 +136,22 @@ pub(super) struct Printer {
 
 /// What became of lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Printed {
+pub(super) enum Printed {
+    /// It was written.
     Whole,
+    /// Nobody reads any more, and nothing is wanted.
     ReaderGone,
 }
 
 impl Printer {
     /// Nothing is printed yet.
     pub(super) fn new(standard_error: bool) -> Self {
-        Printer { standard_error, printing: None, closed: false }
+        Printer::to(Arc::new(Standard { error: standard_error }))
+    }
+
+    /// Hands text to a target. Nothing is printed yet.
+    pub(super) fn to(target: Arc<dyn TextTarget>) -> Self {
+        Printer { target, printing: None, closed: false }
     }
 
     /// Whether the reader has gone.
@@ -137,8 +161,8 @@ impl Printer {
 
     /// Prints a text, once the one before has been printed.
     pub(super) fn print(&mut self, text: Vec<u8>, cx: &OperatorContext<'_>) {
-        let standard_error = self.standard_error;
-        self.printing = Some(IoTask::spawn(&cx.job.env, move || print(&text, standard_error)));
+        let target = self.target.clone();
+        self.printing = Some(IoTask::spawn(&cx.job.env, move || target.write(&text)));
     }
 
     /// Whether the text before has been printed; otherwise the waker is registered.
@@ -209,8 +233,6 @@ fn lines(batch: &Batch, key: Option<&[usize]>, prefix: &str) -> Result<Vec<u8>> 
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use arrow::array::{ArrayRef, Int64Array, StringViewArray};
 
     use thalweg_runtime::element::RowKind;

@@ -8,15 +8,18 @@ use arrow::datatypes::SchemaRef;
 use datafusion_common::Constraints;
 use thalweg_planner::suggest;
 
-use super::{blackhole, datagen, filesystem, nexmark, print, single_file, socket, stdin, stdout};
+use super::{
+    blackhole, datagen, filesystem, memory, nexmark, print, single_file, socket, stdin, stdout,
+};
 use crate::catalog::Table;
 use crate::error::{Error, Report, Result};
 
 /// The names that stand behind `connector`.
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 10] = [
     blackhole::CONNECTOR,
     datagen::CONNECTOR,
     filesystem::CONNECTOR,
+    memory::CONNECTOR,
     nexmark::CONNECTOR,
     print::CONNECTOR,
     single_file::CONNECTOR,

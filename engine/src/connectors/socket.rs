@@ -1,23 +1,32 @@
-//! The connector "socket": records that a server sends, until it closes the connection. Nothing is sent to it, and a lost
-//! connection is not made anew.
+//! The connector "socket": records that a server sends, until it closes the connection, or that are sent to one. A lost
+//! connection is not made anew: for a reader it is the end, for a writer an error, as rows would be lost.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use arrow::datatypes::SchemaRef;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use thalweg_runtime::job::JobContext;
+use thalweg_runtime::operators::OperatorContext;
+use thalweg_runtime::operators::sink::SinkSpec;
+use thalweg_runtime::sink::{SinkConnector, SinkWriter};
 use thalweg_runtime::source::{Source, SourceConnector, SourceSpec};
 use thalweg_runtime::{Error, Result};
 
 use super::metadata::MetadataKey;
+use super::print::{Printed, Printer, TextTarget};
 use super::registry::TableDefinition;
+use super::stdout::TextWriter;
 use super::streaming::feed::ByteOrigin;
 use super::streaming::options::wrong_value;
 use super::streaming::text::{self, TextFormat};
 use super::streaming::{ConnectorOptions, ConnectorTable};
+use super::text_rows::{TextRows, TextRowsSpec};
+use crate::catalog::TableSink;
 use crate::error;
 
 /// The connector's registered name.
@@ -30,7 +39,14 @@ struct SocketSpec {
     text: TextFormat,
 }
 
-/// Who sends the records.
+/// What the sink gets.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct SendSpec {
+    server: Server,
+    rows: TextRowsSpec,
+}
+
+/// Who sends the records, or takes them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Server {
     host: String,
@@ -55,10 +71,79 @@ pub(super) fn table(definition: TableDefinition) -> error::Result<ConnectorTable
     )?;
     options.finish()?;
     let withdraws = text.withdraws();
-    let value = serde_json::to_value(SocketSpec { server: Server { host, port }, text })
+    let server = Server { host, port };
+    let sink = sink(&definition, &schema, &server)?;
+    let value = serde_json::to_value(SocketSpec { server, text })
         .map_err(|e| error::Error::internal(format!("the options of a socket: {e}")))?;
     let table = ConnectorTable::unbounded(CONNECTOR, value, schema, definition.constraints);
-    Ok(table.withdrawing(withdraws).knowing(MetadataKey::OF_TEXT))
+    let table = table.withdrawing(withdraws).knowing(MetadataKey::OF_TEXT);
+    Ok(match sink {
+        Some(sink) => table.with_sink(sink),
+        None => table,
+    })
+}
+
+/// The sink of a definition; none where it says how text is read that is never written so.
+fn sink(
+    definition: &TableDefinition,
+    schema: &SchemaRef,
+    server: &Server,
+) -> error::Result<Option<TableSink>> {
+    let reads_only = ["csv.quote", "csv.null"];
+    if definition.options.iter().any(|(key, _)| reads_only.contains(&key.to_lowercase().as_str())) {
+        return Ok(None);
+    }
+    let mut options = ConnectorOptions::new(CONNECTOR, &definition.options);
+    let rows = TextRowsSpec::of(definition, schema, &mut options)?;
+    let kind = rows.kind();
+    let options = serde_json::to_value(SendSpec { server: server.clone(), rows })
+        .map_err(|e| error::Error::internal(format!("the options of a socket: {e}")))?;
+    let spec = SinkSpec { sink: CONNECTOR.to_string(), options };
+    // One writer, so that rows leave in their order.
+    Ok(Some(TableSink { spec, parallel: false, kind }))
+}
+
+/// Sends rows to servers.
+#[derive(Debug, Default)]
+pub struct SocketSink;
+
+impl SinkConnector for SocketSink {
+    fn writer(
+        &self,
+        options: &serde_json::Value,
+        _cx: &mut OperatorContext<'_>,
+    ) -> Result<Box<dyn SinkWriter>> {
+        let spec: SendSpec = serde_json::from_value(options.clone())
+            .map_err(|e| Error::Internal(format!("the options of a socket: {e}")))?;
+        let rows = TextRows::new(spec.rows, options)?;
+        let printer =
+            Printer::to(Arc::new(Connection { server: spec.server, open: Mutex::default() }));
+        Ok(Box::new(TextWriter::new(rows, options, printer)))
+    }
+}
+
+/// A connection that is made when there is something to be sent.
+struct Connection {
+    server: Server,
+    open: Mutex<Option<TcpStream>>,
+}
+
+impl TextTarget for Connection {
+    fn write(&self, text: &[u8]) -> Result<Printed> {
+        let mut open = self.open.lock();
+        let failed = |error: io::Error| {
+            Error::io(format!("cannot send rows to {}", self.server.name()), &error)
+        };
+        let stream = match &mut *open {
+            Some(stream) => stream,
+            none => {
+                let address = (self.server.host.as_str(), self.server.port);
+                none.insert(TcpStream::connect(address).map_err(failed)?)
+            }
+        };
+        stream.write_all(text).and_then(|()| stream.flush()).map_err(failed)?;
+        Ok(Printed::Whole)
+    }
 }
 
 /// Reads what servers send.
@@ -86,7 +171,6 @@ impl ByteOrigin for Server {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
     use std::net::TcpListener;
 
     use arrow::datatypes::{DataType, Field, Schema};
@@ -199,6 +283,7 @@ mod tests {
             name: String::new(),
             null_time: thalweg_runtime::source::NullTime::SkipWatermark,
             tells_time: true,
+            emit_interval_ns: 0,
             idle_timeout_ns: 0,
             alignment: None,
         });

@@ -139,6 +139,7 @@ impl Scan {
             name: String::new(),
             null_time: event_time.options.null_time.unwrap_or(NullTime::Fail),
             tells_time: true,
+            emit_interval_ns: event_time.options.emit_interval_ns,
             idle_timeout_ns: event_time.options.idle_timeout_ns,
             alignment: event_time.options.alignment.clone(),
         }
@@ -154,6 +155,7 @@ impl Scan {
             name: String::new(),
             null_time: NullTime::SkipWatermark,
             tells_time: true,
+            emit_interval_ns: 0,
             idle_timeout_ns: 0,
             alignment: None,
         }

@@ -16,10 +16,13 @@ use crate::error::{Error, Report, Result};
 
 /// The options of event time.
 const NULL_HANDLING: &str = "scan.watermark.null-handling";
+const EMIT: &str = "scan.watermark.emit";
 const IDLE_TIMEOUT: &str = "scan.watermark.idle-timeout";
 const GROUP: &str = "scan.watermark.alignment.group";
 const MAX_DRIFT: &str = "scan.watermark.alignment.max-drift";
 const UPDATE_INTERVAL: &str = "scan.watermark.alignment.update-interval";
+/// How long watermarks lie apart that are emitted from time to time, unless the table says so.
+const EMIT_INTERVAL_NS: u64 = 200_000_000;
 /// How often a scan that waits looks at the others, unless the table says so.
 const UPDATE_INTERVAL_US: i64 = 1_000_000;
 
@@ -55,6 +58,7 @@ impl TableOptions {
             match lower.as_str() {
                 DEAD_LETTERS => letters = Some(value.clone()),
                 NULL_HANDLING => taken.time.null_time = Some(null_time(&value)?),
+                EMIT => taken.time.emit_interval_ns = emit_interval_ns(&value)?,
                 IDLE_TIMEOUT => {
                     let micros = micros(IDLE_TIMEOUT, &value)?;
                     taken.time.idle_timeout_ns = micros.unsigned_abs().saturating_mul(1_000);
@@ -108,6 +112,20 @@ fn micros(key: &str, value: &str) -> Result<i64> {
     micros
         .filter(|micros| *micros >= 0)
         .ok_or_else(|| wrong_value(key, value, "a time such as '5 s'"))
+}
+
+/// `on-event`, `on-periodic`, or how long watermarks lie apart.
+fn emit_interval_ns(value: &str) -> Result<u64> {
+    match value.trim().to_ascii_lowercase().replace('_', "-").as_str() {
+        "on-event" => Ok(0),
+        "on-periodic" => Ok(EMIT_INTERVAL_NS),
+        _ => {
+            let wrong =
+                || wrong_value(EMIT, value, "on-event, on-periodic or a time such as '200 ms'");
+            let micros = micros(EMIT, value).map_err(|_| wrong())?;
+            Ok(micros.unsigned_abs().saturating_mul(1_000))
+        }
+    }
 }
 
 fn null_time(value: &str) -> Result<NullTime> {

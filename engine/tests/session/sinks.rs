@@ -1,5 +1,8 @@
 //! What becomes of results that change, by the sink that takes them: keys, conflicts, and what is refused at planning.
 
+use std::io::Read;
+use std::net::TcpListener;
+
 use arrow::util::pretty::pretty_format_batches;
 use futures::executor::block_on;
 use thalweg::{Error, Session};
@@ -112,4 +115,58 @@ fn explain_tells_what_state_ttl_bounds() {
         let shown = ok(over);
         assert!(shown.contains("stateboundedbystate_ttl:3600s"), "{shown}");
     }
+}
+
+/// What a server gets that a statement sends rows to; `{}` in the text is the server's port.
+fn sent(session: &Session, create: &str, insert: &str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let port = listener.local_addr().expect("it is bound").port();
+    let server = std::thread::spawn(move || {
+        let (mut client, _) = listener.accept().expect("somebody connects");
+        let mut text = String::new();
+        client.read_to_string(&mut text).expect("it is text");
+        text
+    });
+    run(session, &create.replace("{}", &port.to_string())).expect("the table is made");
+    run(session, insert).expect("rows are sent");
+    run(session, "DROP TABLE s").expect("it is there");
+    server.join().expect("the server does not fail")
+}
+
+#[test]
+fn rows_are_sent_to_a_socket_in_the_format_of_the_table() {
+    let session = session();
+    let create = |format: &str| {
+        format!(
+            "CREATE TABLE s (a INT, b VARCHAR) WITH ('connector' = 'socket', 'hostname' = '127.0.0.1', \
+             'port' = '{{}}', 'format' = '{format}')"
+        )
+    };
+    let insert = "INSERT INTO s SELECT * FROM (VALUES (1, 'x'), (2, NULL)) v(a, b) ORDER BY 1";
+    assert_eq!(sent(&session, &create("csv"), insert), "1,x\n2,\n");
+    assert_eq!(
+        sent(&session, &create("json"), insert),
+        "{\"a\":1,\"b\":\"x\"}\n{\"a\":2,\"b\":null}\n"
+    );
+    let changes = sent(&session, &create("debezium_json"), "INSERT INTO s VALUES (1, 'x')");
+    assert!(changes.contains("\"op\":\"c\"") && changes.contains("\"before\":null"), "{changes}");
+    let nobody = create("csv").replace("{}", "1");
+    run(&session, &nobody).expect("nobody connects before rows are sent");
+    let said = run(&session, insert).expect_err("nobody listens").to_string();
+    assert!(said.contains("cannot send rows to the socket 127.0.0.1:1"), "{said}");
+}
+
+#[test]
+fn memory_is_a_connector_too() {
+    let session = session();
+    let ok = |sql: &str| run(&session, sql).unwrap();
+    ok("CREATE TABLE t (k INT PRIMARY KEY, v VARCHAR) WITH ('connector' = 'memory')");
+    ok("INSERT INTO t VALUES (1, 'a')");
+    ok("UPDATE t SET v = 'b'");
+    assert_eq!(ok("SELECT * FROM t"), "1|b");
+    let said =
+        refusal(&session, "CREATE TABLE u (k INT) WITH ('connector' = 'memory', 'pth' = 'x')");
+    assert!(said.contains("unknown option") && said.contains("pth"), "{said}");
+    let said = refusal(&session, "CREATE TABLE u (k INT) WITH ('connector' = 'memroy')");
+    assert!(said.contains("did you mean \\\"memory\\\"?"), "{said}");
 }

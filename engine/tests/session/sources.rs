@@ -179,6 +179,33 @@ fn sources_that_wait_for_each_other_end() {
     }
 }
 
+#[test]
+fn watermarks_leave_at_once_or_from_time_to_time() {
+    let session = session();
+    run(&session, "SET execution.runtime_mode = streaming").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    write(
+        folder.path(),
+        "1.csv",
+        "2026-01-01 00:10:00,1\n2026-01-01 05:00:00,4\n2026-01-01 00:20:00,2\n",
+    );
+    for emit in ["on-event", "ON-PERIODIC", "50 ms"] {
+        let option = format!(", 'scan.watermark.emit' = '{emit}'");
+        timed(&session, "t", folder.path(), &option);
+        let late = "2026-01-01T00:00:00|1 2026-01-01T05:00:00|4";
+        assert_eq!(
+            run(&session, WINDOWS).unwrap(),
+            late,
+            "whether a row is late is no matter of clocks"
+        );
+        run(&session, "DROP TABLE t").unwrap();
+    }
+    let sql = "CREATE TABLE x (ts TIMESTAMP, WATERMARK FOR ts AS ts) WITH ('connector' = 'stdin', 'format' = 'csv', \
+               'scan.watermark.emit' = 'now')";
+    let said = format!("{:?}", run(&session, sql).expect_err("it is refused"));
+    assert!(said.contains("on-event, on-periodic or a time"), "{said}");
+}
+
 /// A minute of the year 2026, as text.
 fn minute(number: usize) -> String {
     let (day, rest) = (number / 1440, number % 1440);

@@ -26,6 +26,9 @@ use crate::statement::{
     CreateExternalTable, CreateMaterializedView, CreateTable, CreateView, QueryPlan, Statement,
 };
 
+/// The connector of tables that have none.
+const IN_MEMORY: &str = "memory";
+
 impl Context<'_> {
     pub(super) fn external_table(&self, table: &ExternalTableAst) -> Result<Statement> {
         let name = table_name(&table.name)?;
@@ -63,6 +66,9 @@ impl Context<'_> {
         match options.iter().position(|(key, _)| key == "connector") {
             Some(at) => {
                 let (_, connector) = options.remove(at);
+                if connector.eq_ignore_ascii_case(IN_MEMORY) {
+                    return self.memory_table(create, declared, options);
+                }
                 self.connector_table(create, declared, connector, options)
             }
             None => self.memory_table(create, declared, options),

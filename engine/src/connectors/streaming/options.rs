@@ -9,11 +9,12 @@ use crate::connectors::files::boolean;
 use crate::error::{Error, Report, Result};
 
 /// Options that are taken before the connector is asked, so that a misspelt one is told what was meant.
-pub const OF_ALL: [&str; 6] = [
+pub const OF_ALL: [&str; 7] = [
     "dead-letter.table",
     "scan.watermark.alignment.group",
     "scan.watermark.alignment.max-drift",
     "scan.watermark.alignment.update-interval",
+    "scan.watermark.emit",
     "scan.watermark.idle-timeout",
     "scan.watermark.null-handling",
 ];

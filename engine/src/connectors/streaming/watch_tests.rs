@@ -45,6 +45,7 @@ fn spec(folder: &Path) -> SourceSpec {
         name: String::new(),
         null_time: thalweg_runtime::source::NullTime::SkipWatermark,
         tells_time: true,
+        emit_interval_ns: 0,
         idle_timeout_ns: 0,
         alignment: None,
     };

@@ -33,6 +33,10 @@ pub(super) struct EventTime {
     name: String,
     null_time: NullTime,
     tells_time: bool,
+    /// How long watermarks lie apart, the clock, and when the last one left.
+    emit_interval_ns: u64,
+    now_ns: u64,
+    emitted_ns: Option<u64>,
     progress: Progress,
 }
 
@@ -73,8 +77,36 @@ impl EventTime {
             name: spec.name.clone(),
             null_time: spec.null_time,
             tells_time: spec.tells_time,
+            emit_interval_ns: spec.emit_interval_ns,
+            now_ns: 0,
+            emitted_ns: None,
             progress: Progress::default(),
         })
+    }
+
+    /// Lets the clock go on, for watermarks that leave from time to time.
+    pub(super) fn at(&mut self, now_ns: u64) {
+        self.now_ns = now_ns;
+    }
+
+    /// When the next watermark may leave, if one has left.
+    pub(super) fn due_ns(&self) -> u64 {
+        self.emitted_ns.map_or(0, |at| at.saturating_add(self.emit_interval_ns))
+    }
+
+    /// Whether a later watermark waits for its time.
+    pub(super) fn is_held(&self, pending_us: Option<i64>) -> bool {
+        self.tells_time && self.now_ns < self.due_ns() && self.progress.has_risen(pending_us)
+    }
+
+    /// A watermark, if there is a later one and it may leave now.
+    fn rise_in_time(&mut self, pending_us: Option<i64>) -> Option<StreamElement> {
+        if self.now_ns < self.due_ns() {
+            return None;
+        }
+        let risen = self.progress.rise(pending_us)?;
+        self.emitted_ns = Some(self.now_ns);
+        Some(risen)
     }
 
     /// Takes a batch of the split in hand; it goes to `out`, cut where a watermark has to stand between its rows. Gives how
@@ -139,7 +171,7 @@ impl EventTime {
             out.push_back(StreamElement::Batch(batch.slice(start, batch.num_rows() - start)));
         }
         self.progress.reach(reached);
-        out.extend(self.progress.rise(pending_us));
+        out.extend(self.rise_in_time(pending_us));
         Ok(dropped)
     }
 
@@ -186,8 +218,8 @@ impl EventTime {
         // results that operators give when this scan ends.
         let ended = matches!(event, SplitEvent::Ended(_));
         self.progress.hear(event, out);
-        out.extend(self.progress.rise(pending_us));
-        if !ended {
+        out.extend(self.rise_in_time(pending_us));
+        if !ended && !self.progress.has_risen(pending_us) {
             out.extend(self.progress.fall_idle(pending_us));
         }
     }
@@ -220,7 +252,14 @@ impl EventTime {
         if !self.tells_time {
             return None;
         }
-        self.progress.rise(pending_us).or_else(|| self.progress.fall_idle(pending_us))
+        if let Some(risen) = self.rise_in_time(pending_us) {
+            return Some(risen);
+        }
+        // What has not been told yet comes before the word that nothing is to be told.
+        match self.progress.has_risen(pending_us) {
+            true => None,
+            false => self.progress.fall_idle(pending_us),
+        }
     }
 
     /// How far the splits are, and the rows that were read and have not left.
@@ -322,19 +361,28 @@ impl Progress {
         }
     }
 
-    /// A watermark, if it is a later one than was sent. A split without rows yet holds it back.
+    /// A watermark, if it is a later one than was sent.
     fn rise(&mut self, pending_us: Option<i64>) -> Option<StreamElement> {
+        let risen = self.risen(pending_us)?;
+        self.sent = Some(risen);
+        Some(StreamElement::Watermark(Watermark(risen)))
+    }
+
+    /// Whether there is a later watermark than was sent.
+    fn has_risen(&self, pending_us: Option<i64>) -> bool {
+        self.risen(pending_us).is_some()
+    }
+
+    /// How far time is, if that is later than was sent. A split without rows yet holds it back.
+    fn risen(&self, pending_us: Option<i64>) -> Option<i64> {
         // When all are caught up, the furthest of them says how far time has come.
         let lowest = match self.speaking.values().min() {
             Some(lowest) => *lowest,
             None => *self.caught_up.values().max()?,
         };
         let lowest = pending_us.map_or(lowest, |pending| lowest.min(pending));
-        if lowest == i64::MIN || self.sent.is_some_and(|sent| sent >= lowest) {
-            return None;
-        }
-        self.sent = Some(lowest);
-        Some(StreamElement::Watermark(Watermark(lowest)))
+        let later = lowest > i64::MIN && self.sent.is_none_or(|sent| sent < lowest);
+        later.then_some(lowest)
     }
 
     fn fall_idle(&mut self, pending_us: Option<i64>) -> Option<StreamElement> {
@@ -394,6 +442,7 @@ mod tests {
             name: "ts".into(),
             null_time,
             tells_time: true,
+            emit_interval_ns: 0,
             idle_timeout_ns: 0,
             alignment: None,
         };
@@ -508,6 +557,7 @@ mod tests {
             name: "ts".into(),
             null_time: NullTime::SkipWatermark,
             tells_time: true,
+            emit_interval_ns: 0,
             idle_timeout_ns: 0,
             alignment: None,
         };
@@ -526,6 +576,24 @@ mod tests {
         time.take(ids, None, &mut out).unwrap();
         time.hear(SplitEvent::Reached(split, 7), None, &mut out);
         assert_eq!(text(&mut out), "Active [9] W7");
+    }
+
+    #[test]
+    fn watermarks_may_leave_from_time_to_time() {
+        let (mut time, mut out) = (event_time(), VecDeque::new());
+        time.emit_interval_ns = 200;
+        time.at(1_000);
+        time.take(rows(&[10], 5), None, &mut out).unwrap();
+        time.at(1_100);
+        time.take(rows(&[20], 5), None, &mut out).unwrap();
+        // Whether a row is late does not depend on the clock.
+        time.take(rows(&[30, 12], 5), None, &mut out).unwrap();
+        assert_eq!(text(&mut out), "Active [10] W6 [20] [30] W26 [12]");
+        time.take(rows(&[40], 5), None, &mut out).unwrap();
+        assert!(time.wait(None).is_none());
+        time.at(time.due_ns());
+        assert!(matches!(time.wait(None), Some(StreamElement::Watermark(Watermark(36)))));
+        assert_eq!(text(&mut out), "[40]");
     }
 
     #[test]

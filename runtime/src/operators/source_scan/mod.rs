@@ -110,6 +110,23 @@ impl SourceScan {
         aligned.must_wait(time.standing(), cx)
     }
 
+    /// The clock counts only where watermarks leave from time to time.
+    fn look_at_the_clock(&mut self, cx: &OperatorContext<'_>) {
+        let periodic = self.spec.event_time.as_ref().is_some_and(|time| time.emit_interval_ns > 0);
+        if let Some(time) = self.event_time.as_mut().filter(|_| periodic) {
+            time.at(cx.job.env.monotonic_ns());
+        }
+    }
+
+    /// A watermark that may not leave yet leaves when its time has come, whether rows come or not.
+    fn wake_for_watermark(&self, cx: &OperatorContext<'_>) {
+        let Some(time) = self.event_time.as_ref().filter(|time| time.is_held(self.pending_us()))
+        else {
+            return;
+        };
+        cx.job.env.wake_at(time.due_ns(), cx.waker.clone());
+    }
+
     fn take(&mut self, batch: Batch, job: &JobContext) -> Result<()> {
         let pending_us = self.pending_us();
         match &mut self.event_time {
@@ -169,8 +186,12 @@ impl Operator for SourceScan {
             }
             match self.reader()?.step(cx)? {
                 SourceOutput::Batch(batch) if batch.num_rows() == 0 => {}
-                SourceOutput::Batch(batch) => self.take(batch, cx.job)?,
+                SourceOutput::Batch(batch) => {
+                    self.look_at_the_clock(cx);
+                    self.take(batch, cx.job)?;
+                }
                 SourceOutput::Split(event) => {
+                    self.look_at_the_clock(cx);
                     if let Some(event) = self.silence.hear(event, cx) {
                         self.hear(event);
                     }
@@ -182,10 +203,14 @@ impl Operator for SourceScan {
                         continue;
                     }
                     // A split that was pending when the last rows came may have begun since.
+                    self.look_at_the_clock(cx);
                     let pending_us = self.pending_us();
                     match self.event_time.as_mut().and_then(|time| time.wait(pending_us)) {
                         Some(watermark) => self.ready.push_back(watermark),
-                        None => return Ok(Output::Wait(reason)),
+                        None => {
+                            self.wake_for_watermark(cx);
+                            return Ok(Output::Wait(reason));
+                        }
                     }
                 }
                 SourceOutput::Finished => {
