@@ -5,8 +5,8 @@ use std::future::poll_fn;
 use std::sync::atomic::Ordering;
 
 use arrow::array::RecordBatch;
-use thalweg_optimizer::PhysicalPlan;
 use thalweg_optimizer::physical::{Actual, explain, explain_json};
+use thalweg_optimizer::{PhysicalPlan, ResultUse};
 use thalweg_planner::{ExplainFormat, ExplainOptions, Modification, QueryPlan, Statement};
 use thalweg_runtime::job::JobHandle;
 
@@ -40,7 +40,7 @@ pub(super) async fn frame(
         {
             inserts::planned(cx, insert)?
         }
-        _ => physical_plan(query, &cx.settings, wanted)?,
+        _ => shown_plan(cx, query, options, wanted)?,
     };
     let actual = match (options.analyze, &statement) {
         (false, _) => None,
@@ -60,6 +60,26 @@ pub(super) async fn frame(
         }
     };
     batch.map(Frame::of_text)
+}
+
+/// The plan of a query. One that goes on changing can be shown, though its rows cannot be told in some formats.
+fn shown_plan(
+    cx: &StatementContext<'_>,
+    query: &QueryPlan,
+    options: ExplainOptions,
+    wanted: PlanUse,
+) -> Result<PhysicalPlan> {
+    if options.changelog_mode {
+        let mut settings = cx.settings.clone();
+        settings.set("execution.runtime_mode", "streaming")?;
+        return physical_plan(query, &settings, wanted);
+    }
+    let planned = physical_plan(query, &cx.settings, wanted);
+    if planned.is_err() && !options.analyze && inserts::is_endless(query)? {
+        let changes = PlanUse { result: ResultUse::Changelog, ..wanted };
+        return physical_plan(query, &cx.settings, changes).or(planned);
+    }
+    planned
 }
 
 /// The query inside a statement, and what the statement does with its rows if it writes them.

@@ -15,6 +15,7 @@ use thalweg_planner::{
     HintScope, OptionHint, QueryPlan, RelationHint, SharedSource, with_deep_stack,
 };
 
+use super::inserts::is_endless;
 use crate::catalog::{EngineStatistics, EngineTable, TableSink};
 use crate::error::{Error, Report, Result};
 use crate::settings::{self, RuntimeMode, Settings};
@@ -100,7 +101,9 @@ pub(crate) fn physical_plan(
     let planned =
         with_deep_stack(|| optimize(input, &statistics, &options)).map_err(deep_stack_failure)?;
     let planned = planned?;
-    if planned.streaming && settings.runtime_mode() == RuntimeMode::Batch {
+    // Tables of changes that have an end are read as a stream in any mode.
+    let is_batch = settings.runtime_mode() == RuntimeMode::Batch;
+    if planned.streaming && is_batch && is_endless(query)? {
         let report = Report::new("a batch query cannot read a table without an end")
             .with_hint("RESET execution.runtime_mode runs it as a continuous query.".to_string());
         return Err(Error::Unsupported(Box::new(report)));

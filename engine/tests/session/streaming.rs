@@ -207,3 +207,42 @@ fn an_endless_table_gives_windows_as_they_close_and_is_refused_where_an_end_is_n
     run(&session, "RESET execution.runtime_mode");
     assert_eq!(rows(&session, "SELECT count(*) AS n FROM (SELECT * FROM g LIMIT 10)"), ["10"]);
 }
+
+#[test]
+fn explain_shows_what_goes_on_changing() {
+    let (session, _file) = session(&lines(&ROWS));
+    // Tables that end are read as a stream for CHANGELOG_MODE, whatever mode queries run in.
+    let kept =
+        rows(&session, "EXPLAIN CHANGELOG_MODE SELECT k, count(*) FROM e GROUP BY k").join("\n");
+    assert!(kept.contains("changelog [") && kept.contains("state "), "{kept}");
+    run(&session, "CREATE TABLE g (k INT) WITH ('connector' = 'datagen')");
+    let query = "SELECT k, count(*) FROM g GROUP BY k";
+    assert!(refusal(&session, query).contains("goes on changing"));
+    let shown = rows(&session, &format!("EXPLAIN {query}")).join("\n");
+    assert!(shown.contains("state UNBOUNDED"), "{shown}");
+}
+
+#[test]
+fn changes_that_end_are_read_in_batch_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("d.json");
+    let text = "{\"before\":null,\"after\":{\"id\":1,\"v\":10},\"op\":\"c\"}\n\
+                {\"before\":{\"id\":1,\"v\":10},\"after\":{\"id\":1,\"v\":15},\"op\":\"u\"}\n";
+    std::fs::write(&path, text).unwrap();
+    let session = Session::new();
+    run(
+        &session,
+        &format!(
+            "CREATE TABLE d (id BIGINT, v BIGINT) WITH ('connector' = 'single_file', 'path' = '{}', \
+             'format' = 'debezium_json')",
+            path.display()
+        ),
+    );
+    let verified =
+        rows(&session, "EXPLAIN (VERIFY) SELECT v, count(*) FROM d GROUP BY v").join("\n");
+    assert!(!verified.contains("differ"), "{verified}");
+    run(&session, "SET execution.runtime_mode = batch");
+    assert_eq!(rows(&session, "SELECT * FROM d"), ["1,15"]);
+    run(&session, "CREATE TABLE g (k INT) WITH ('connector' = 'datagen')");
+    assert!(refusal(&session, "SELECT k FROM g").contains("without an end"));
+}

@@ -16,6 +16,7 @@ use super::date_parts::rewrite_date_part;
 use super::delimiters::computed_delimiter;
 use super::interval_literals::rewrite_interval;
 use super::jsonb_forms::{restore_lambdas, rewrite_jsonb};
+use super::named_windows;
 use super::names::{normalized, span_of_name};
 use super::operators::{minus_before_power, rewrite_operator};
 use super::patterns::rewrite_pattern;
@@ -53,7 +54,11 @@ impl VisitorMut for Desugar<'_> {
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<PlannerError> {
         order_by_outputs(query);
-        stop(limit(query).and_then(|()| order_by_all(query)))
+        stop(
+            limit(query)
+                .and_then(|()| order_by_all(query))
+                .and_then(|()| named_windows::in_order(query)),
+        )
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<PlannerError> {
@@ -70,7 +75,7 @@ impl VisitorMut for Desugar<'_> {
         }
         group_for_having(select);
         positions_in_sets(select);
-        ControlFlow::Continue(())
+        stop(named_windows::in_select(select))
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<PlannerError> {

@@ -24,6 +24,7 @@ mod locate;
 mod looked_up;
 mod merged_names;
 mod modify;
+mod named_windows;
 mod names;
 mod operators;
 mod option_hints;

@@ -305,14 +305,20 @@ fn piece_of(tokens: &mut [TokenWithSpan], words: &[usize]) -> Option<Piece> {
     Some(Piece { kind, tokens: piece })
 }
 
-/// Whether a column is `name type AS expression`.
+/// Whether a column is `name type AS expression`; the parser reads those that are STORED or VIRTUAL by itself.
 fn is_typed_computed(tokens: &[TokenWithSpan], words: &[usize]) -> bool {
     let mut depth = 0_usize;
     for (at, &word) in words.iter().enumerate() {
         match &tokens[word].token {
             Token::LParen => depth += 1,
             Token::RParen => depth = depth.saturating_sub(1),
-            token if depth == 0 && at >= 2 && is_keyword(token, Keyword::AS) => return true,
+            token if depth == 0 && at >= 2 && is_keyword(token, Keyword::AS) => {
+                let own = |word: &usize| {
+                    let token = &tokens[*word].token;
+                    is_keyword(token, Keyword::STORED) || is_keyword(token, Keyword::VIRTUAL)
+                };
+                return !words[at..].iter().any(own);
+            }
             Token::Word(word) if at == 0 => {
                 if word.quote_style.is_none() && word.keyword == Keyword::CONSTRAINT {
                     return false;

@@ -7,8 +7,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::task::Waker;
 
 use arrow::array::ArrayRef;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thalweg_runtime::batch::{Batch, Coalescer};
@@ -107,8 +109,32 @@ struct Shared {
     pending: AtomicU64,
     /// Readers that have not yet found what there was at their start; unknown before the first of them steps.
     blind: AtomicUsize,
+    /// Those who wait until no reader is.
+    waiting: Mutex<Vec<Waker>>,
     rows_read: AtomicU64,
     rows_delivered: AtomicUsize,
+}
+
+impl Shared {
+    /// Whether all readers have found what there was; otherwise the waker is registered.
+    fn all_see(&self, waker: &Waker) -> bool {
+        let mut waiting = self.waiting.lock();
+        let all = self.blind.load(Ordering::Acquire) == 0;
+        if !all {
+            waiting.push(waker.clone());
+        }
+        all
+    }
+
+    /// One more reader sees.
+    fn one_sees(&self) {
+        let waiting = {
+            let mut waiting = self.waiting.lock();
+            let was_last = self.blind.fetch_sub(1, Ordering::AcqRel) == 1;
+            if was_last { std::mem::take(&mut *waiting) } else { Vec::new() }
+        };
+        waiting.into_iter().for_each(Waker::wake);
+    }
 }
 
 impl StreamSource {
@@ -124,6 +150,7 @@ impl StreamSource {
             job: job.clone(),
             pending: AtomicU64::new(format.splits()),
             blind: AtomicUsize::new(NOBODY_KNOWS),
+            waiting: Mutex::default(),
             format,
             rows_read: AtomicU64::new(0),
             rows_delivered: AtomicUsize::new(0),
@@ -246,6 +273,13 @@ impl StreamReader {
         Ok(())
     }
 
+    /// Has found what there was at the start.
+    fn see(&mut self) {
+        if !std::mem::replace(&mut self.sees, true) {
+            self.shared.one_sees();
+        }
+    }
+
     /// Begins splits that are new, a few at a time.
     fn discover(&mut self, cx: &OperatorContext<'_>) -> Result<()> {
         let Some(discovery) = &mut self.discovery else { return Ok(()) };
@@ -254,9 +288,7 @@ impl StreamReader {
             self.found.extend(new);
             // What was listed counts, too: it may have grown.
             self.waiting = 0;
-            if !std::mem::replace(&mut self.sees, true) {
-                self.shared.blind.fetch_sub(1, Ordering::AcqRel);
-            }
+            self.see();
         }
         let active_max = if self.shared.format.ordered() { 1 } else { ACTIVE_MAX };
         let mut active = self.splits.iter().filter(|open| !open.caught_up).count();
@@ -445,7 +477,9 @@ impl SourceReader for StreamReader {
         if self.has_enough() || self.filter.refresh(cx) {
             self.coalescer.clear();
             self.splits.clear();
-            self.discovery = None;
+            if self.discovery.take().is_some() {
+                self.see();
+            }
         }
         self.discover(cx)?;
         if let Some(event) = self.said.pop_front() {
@@ -457,6 +491,10 @@ impl SourceReader for StreamReader {
                 None => SourceOutput::Finished,
             });
         };
+        // Time that is held back by readers who do not know their splits yet would leave late rows in time.
+        if self.by_split && self.discovery.is_some() && !self.shared.all_see(cx.waker) {
+            return Ok(SourceOutput::Wait(WaitReason::Io));
+        }
         match open.split.step(cx)? {
             StreamProgress::Rows(columns, rows) => {
                 self.take_rows(columns, rows, None)?;

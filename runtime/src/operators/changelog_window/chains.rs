@@ -71,11 +71,6 @@ pub(super) struct Chains {
 }
 
 impl Chains {
-    /// Rows of all partitions.
-    pub(super) fn len(&self) -> usize {
-        self.live
-    }
-
     /// No partitions, of which so many rows are wanted; also says whether the first bytes of keys decide.
     pub(super) fn new(
         types: &[DataType],
@@ -311,9 +306,9 @@ impl Chains {
         self.rows.gather_all(0..self.rows.layout().num_fields(), ids)
     }
 
-    /// Rows and partitions that there are.
+    /// Rows of all partitions.
     pub(super) fn len(&self) -> usize {
-        self.live + self.partitions.len()
+        self.live
     }
 
     /// How many partitions there are; their ids are the numbers below.
