@@ -12,6 +12,7 @@ mod deep_stack;
 mod error;
 mod field_access;
 mod functions;
+mod inspection;
 pub mod intervals;
 mod jsonb;
 mod map_access;
@@ -36,16 +37,16 @@ pub use datafusion_functions_aggregate::min_max::max_udaf;
 pub use deep_stack::with_deep_stack;
 pub use error::{ErrorKind, PlannerError, Result, Span};
 pub use functions::{FunctionKind, Functions, own_scalar_functions};
+pub use inspection::{DescribeTarget, ExplainFormat, ExplainOptions, JobName, ShowKind};
 pub use jsonb::is_jsonb;
 pub use parse::{Hint, HintScope, ParsedStatement};
 pub use planner::{Planner, PlannerOptions};
 pub use sql_text::{sql_literal, sql_type_name, with_sql_literals, with_sql_types};
 pub use statement::{
     ComputedColumn, ConflictAction, Copy, CopyFrom, CreateExternalTable, CreateIndex,
-    CreateMaterializedView, CreateSink, CreateTable, CreateView, DescribeTarget, DropKind, Emit,
-    EmitWhen, ExplainFormat, ExplainOptions, Insert, JobName, Keep, MetadataColumn, Modification,
-    Modify, OptionHint, QueryPlan, RelationHint, SharedId, SharedPlan, ShowKind, Statement,
-    Watermark,
+    CreateMaterializedView, CreateSink, CreateTable, CreateView, DropKind, Emit, EmitWhen, Insert,
+    Keep, MetadataColumn, Modification, Modify, OptionHint, QueryPlan, RelationHint, SharedId,
+    SharedPlan, Statement, Watermark,
 };
 pub use windows::{
     RowWindowKind, RowWindows, WindowSlices, first_of_list, opened_lists, row_number, shifted,

@@ -33,12 +33,13 @@ use super::translate::translate;
 use super::using::resolve_using;
 use crate::catalog::{Catalog, TableName};
 use crate::error::{PlannerError, Result};
+use crate::inspection::{DescribeTarget, ShowKind};
 use crate::parse::{
     Ast, CopyAst, CopySource, DescribeAst, ParsedStatement, ShowAst, TableColumns, span_of,
 };
 use crate::planner::Planner;
 use crate::rewrite::finish_query;
-use crate::statement::{Copy, DescribeTarget, DropKind, Insert, QueryPlan, ShowKind, Statement};
+use crate::statement::{Copy, DropKind, Insert, QueryPlan, Statement};
 use crate::windows::keep_last;
 
 /// Plans one statement; `parameters` are the values of `$1`, `$2`, ….

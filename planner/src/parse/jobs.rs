@@ -11,7 +11,7 @@ use super::position::span_of;
 use super::script::Script;
 use super::{Ast, DescribeAst};
 use crate::error::{PlannerError, Result};
-use crate::statement::JobName;
+use crate::inspection::JobName;
 
 impl Script<'_> {
     /// `FLUSH`.

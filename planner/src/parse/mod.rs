@@ -35,7 +35,8 @@ use std::sync::Arc;
 use datafusion_sql::sqlparser::ast::{self, ObjectName, Query};
 
 use crate::error::Span;
-use crate::statement::{DropKind, Emit, ExplainOptions, JobName};
+use crate::inspection::{ExplainOptions, JobName};
+use crate::statement::{DropKind, Emit};
 
 pub use hint_places::HintScope;
 pub use hints::Hint;

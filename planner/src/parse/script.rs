@@ -21,7 +21,7 @@ use super::{
     json_arrows, keywords, operators, option_keys, window_functions,
 };
 use crate::error::{PlannerError, Result, Span};
-use crate::statement::{ExplainFormat, ExplainOptions};
+use crate::inspection::{ExplainFormat, ExplainOptions};
 
 /// How deeply statements, queries and expressions may be nested in the text.
 const MAX_NESTING: usize = 200;

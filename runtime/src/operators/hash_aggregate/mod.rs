@@ -29,6 +29,7 @@ mod slices;
 #[cfg(test)]
 mod slices_tests;
 mod spec;
+mod state_bytes;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -62,7 +63,7 @@ pub use crate::aggregates::AggregateSpec;
 use crate::aggregates::StateUse;
 use crate::job::JobContext;
 use crate::memory::Reservation;
-use crate::rows::{HASH_SEED, Pages, Selected, hash_columns, partition_of, take_array};
+use crate::rows::{HASH_SEED, Pages, Selected, hash_columns, partition_of};
 
 /// The running operator.
 pub struct HashAggregate {
@@ -519,70 +520,11 @@ impl Operator for HashAggregate {
         _id: CheckpointId,
         _cx: &mut OperatorContext<'_>,
     ) -> Result<StateSnapshot> {
-        let mut bytes = vec![u8::from(self.dirty)];
-        if let Some(partial) = &mut self.partial {
-            partial.write_to(&mut bytes)?;
-        }
-        if let Some(changes) = &mut self.changes {
-            changes.write_to(&mut bytes)?;
-            return Ok(StateSnapshot { bytes });
-        }
-        if let Some(firing) = &mut self.firing {
-            firing.write_to(&mut bytes)?;
-            return Ok(StateSnapshot { bytes });
-        }
-        if let Some(partial) = &mut self.partial_panes {
-            partial.write_to(&mut bytes)?;
-            return Ok(StateSnapshot { bytes });
-        }
-        if let Some(slices) = &mut self.slices {
-            slices.write_to(&mut bytes)?;
-            return Ok(StateSnapshot { bytes });
-        }
-        if let Some(panes) = &mut self.panes {
-            panes.write_to(&mut bytes)?;
-            return Ok(StateSnapshot { bytes });
-        }
-        for (partition, table) in self.tables.iter_mut().enumerate() {
-            if let Some(table) = table {
-                bytes.extend_from_slice(&(partition as u32).to_le_bytes());
-                table.write_to(&mut bytes)?;
-            }
-        }
-        Ok(StateSnapshot { bytes })
+        self.state_bytes().map(|bytes| StateSnapshot { bytes })
     }
 
     fn restore(&mut self, snapshot: StateSnapshot, _cx: &mut OperatorContext<'_>) -> Result<()> {
-        let mut bytes = snapshot.bytes.as_slice();
-        self.dirty = take_array::<1>(&mut bytes)?[0] != 0;
-        if let Some(partial) = &mut self.partial {
-            partial.read_from(&mut bytes)?;
-        }
-        if let Some(changes) = &mut self.changes {
-            return changes.read_from(&mut bytes);
-        }
-        if let (Some(firing), Some(reservation)) = (&mut self.firing, &self.reservation) {
-            return firing.read_from(reservation, &mut bytes);
-        }
-        if let Some(partial) = &mut self.partial_panes {
-            return partial.read_from(&mut bytes);
-        }
-        if let Some(slices) = &mut self.slices {
-            let reservation = self.reservation.as_ref().expect("open makes it before a restore");
-            return slices.read_from(&self.shape, reservation, &mut bytes);
-        }
-        if let Some(panes) = &mut self.panes {
-            let reservation = self.reservation.as_ref().expect("open makes it before a restore");
-            return panes.read_from(&self.shape, reservation, &mut bytes);
-        }
-        while !bytes.is_empty() {
-            let partition = u32::from_le_bytes(take_array(&mut bytes)?) as usize;
-            if partition >= self.tables.len() {
-                return Err(Error::Internal("a snapshot of another aggregate".into()));
-            }
-            self.table(partition)?.read_from(&mut bytes)?;
-        }
-        Ok(())
+        self.take_state(&snapshot.bytes)
     }
 
     fn checkpoint_complete(&mut self, _id: CheckpointId) -> Result<()> {

@@ -6,17 +6,17 @@
 //! is idle. It says that it speaks before it is asked for the first row of a split, and that it is idle when it finds no
 //! split to read: until it has said one or the other, nobody behind it goes on without it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray};
 use arrow::compute::cast;
 use arrow::datatypes::TimestampMicrosecondType;
 use arrow::util::display::array_value_to_string;
 use arrow_schema::{DataType, TimeUnit};
-use serde::{Deserialize, Serialize};
 
+use super::progress::{Progress, Told};
 use crate::batch::Batch;
-use crate::element::{StreamElement, Watermark};
+use crate::element::StreamElement;
 use crate::error::{Error, Result};
 use crate::expr::{CompiledExpr, Expr, compile, positional_schema};
 use crate::job::{JobContext, ScanTimes, SplitTime, Standing};
@@ -38,29 +38,6 @@ pub(super) struct EventTime {
     now_ns: u64,
     emitted_ns: Option<u64>,
     progress: Progress,
-}
-
-/// How far the splits are.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-struct Progress {
-    /// The watermark of each split that is not caught up.
-    speaking: BTreeMap<SplitId, i64>,
-    /// Those that are.
-    caught_up: BTreeMap<SplitId, i64>,
-    /// The split whose rows come.
-    current: Option<SplitId>,
-    /// The last watermark that was sent.
-    sent: Option<i64>,
-    told: Told,
-}
-
-/// What was last said of the scan as a whole.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-enum Told {
-    #[default]
-    Nothing,
-    Active,
-    Idle,
 }
 
 impl EventTime {
@@ -305,95 +282,6 @@ pub(super) fn take_part(mut bytes: &[u8]) -> Result<(&[u8], &[u8])> {
         .ok_or_else(|| Error::Internal("a snapshot of another scan".into()))
 }
 
-impl Progress {
-    /// The split that has no name has number 0.
-    fn current(&self) -> SplitId {
-        self.current.unwrap_or(SplitId(0))
-    }
-
-    /// The watermark of the split in hand.
-    fn reached(&self) -> i64 {
-        self.speaking.get(&self.current()).copied().unwrap_or(i64::MIN)
-    }
-
-    fn reach(&mut self, watermark: i64) {
-        self.speaking.insert(self.current(), watermark);
-    }
-
-    /// Rows come of the split in hand.
-    fn wake(&mut self, out: &mut VecDeque<StreamElement>) {
-        let current = self.current();
-        let before = self.caught_up.remove(&current).unwrap_or(i64::MIN);
-        let known = self.speaking.entry(current).or_insert(before);
-        *known = before.max(*known);
-        self.speak(out);
-    }
-
-    fn speak(&mut self, out: &mut VecDeque<StreamElement>) {
-        if std::mem::replace(&mut self.told, Told::Active) != Told::Active {
-            out.push_back(StreamElement::Active);
-        }
-    }
-
-    fn hear(&mut self, event: SplitEvent, out: &mut VecDeque<StreamElement>) {
-        match event {
-            SplitEvent::Reading(split) => {
-                self.current = Some(split);
-                let before = self.caught_up.remove(&split).unwrap_or(i64::MIN);
-                self.speaking.entry(split).or_insert(before);
-                self.speak(out);
-            }
-            SplitEvent::Ended(split) => {
-                self.speaking.remove(&split);
-                self.caught_up.remove(&split);
-            }
-            SplitEvent::CaughtUp(split) => {
-                let reached = self.speaking.remove(&split).unwrap_or(i64::MIN);
-                self.caught_up.insert(split, reached);
-            }
-            SplitEvent::Reached(split, time_us) => {
-                let known = match self.caught_up.get_mut(&split) {
-                    Some(known) => known,
-                    None => self.speaking.entry(split).or_insert(i64::MIN),
-                };
-                *known = time_us.max(*known);
-            }
-        }
-    }
-
-    /// A watermark, if it is a later one than was sent.
-    fn rise(&mut self, pending_us: Option<i64>) -> Option<StreamElement> {
-        let risen = self.risen(pending_us)?;
-        self.sent = Some(risen);
-        Some(StreamElement::Watermark(Watermark(risen)))
-    }
-
-    /// Whether there is a later watermark than was sent.
-    fn has_risen(&self, pending_us: Option<i64>) -> bool {
-        self.risen(pending_us).is_some()
-    }
-
-    /// How far time is, if that is later than was sent. A split without rows yet holds it back.
-    fn risen(&self, pending_us: Option<i64>) -> Option<i64> {
-        // When all are caught up, the furthest of them says how far time has come.
-        let lowest = match self.speaking.values().min() {
-            Some(lowest) => *lowest,
-            None => *self.caught_up.values().max()?,
-        };
-        let lowest = pending_us.map_or(lowest, |pending| lowest.min(pending));
-        let later = lowest > i64::MIN && self.sent.is_none_or(|sent| sent < lowest);
-        later.then_some(lowest)
-    }
-
-    fn fall_idle(&mut self, pending_us: Option<i64>) -> Option<StreamElement> {
-        if self.told == Told::Idle || !self.speaking.is_empty() || pending_us.is_some() {
-            return None;
-        }
-        self.told = Told::Idle;
-        Some(StreamElement::Idle)
-    }
-}
-
 /// Timestamps of any unit as microseconds, rounded down.
 fn microseconds(array: &ArrayRef) -> Result<PrimitiveArray<TimestampMicrosecondType>> {
     if !matches!(array.data_type(), DataType::Timestamp(..)) {
@@ -424,6 +312,7 @@ mod tests {
     use arrow::array::{Int64Array, TimestampMicrosecondArray};
 
     use super::*;
+    use crate::element::Watermark;
     use crate::operators::harness::context;
 
     const MICROS: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);

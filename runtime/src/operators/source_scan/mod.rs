@@ -6,6 +6,7 @@
 //! for others (see `waiting`); rows and barriers that are ready leave all the same.
 
 mod event_time;
+mod progress;
 mod waiting;
 
 use std::collections::VecDeque;
