@@ -31,9 +31,11 @@ pub trait SinkWriter: Send {
     /// Takes a batch without a selection.
     fn write(&mut self, batch: Batch, cx: &mut OperatorContext<'_>) -> Result<SinkPoll>;
     /// A barrier came behind everything written so far: a writer that gathers rows until they are consistent makes them
-    /// visible, all at once. One that shows rows as they come has nothing to do.
-    fn commit(&mut self, _id: CheckpointId, _cx: &mut OperatorContext<'_>) -> Result<()> {
-        Ok(())
+    /// visible, all at once. One that shows rows as they come has nothing to do. False means "not yet", with the waker
+    /// registered: it is asked again. Where [`JobContext::is_settling`](crate::job::JobContext::is_settling), nothing that
+    /// comes later is ever made visible.
+    fn commit(&mut self, _id: CheckpointId, _cx: &mut OperatorContext<'_>) -> Result<bool> {
+        Ok(true)
     }
     /// Event time has come this far behind everything written so far. Most writers do not care.
     fn reached(&mut self, _watermark: Watermark) {}

@@ -92,7 +92,7 @@ pub trait Table: Any + Send + Sync + fmt::Debug {
 }
 
 /// Where rows for a table go. Its options are a JSON object, in which the sink finds the number of a
-/// [`crate::connectors::RowCounter`] under `"counter"`, and a number of the statement's own under `"run"`.
+/// [`crate::connectors::RowCounter`] under `"counter"`, a number of the statement's own under `"run"`, and whether the rows have no end under `"endless"`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TableSink {
     /// The sink.

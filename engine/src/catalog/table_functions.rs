@@ -74,12 +74,16 @@ fn number_of(name: &str, arg: &Expr) -> Result<i64> {
 }
 
 /// Sets an option of a file table; an unknown one is an error with a suggestion.
-pub(crate) fn set_option(options: &mut FileOptions, key: &str, value: &str) -> Result<()> {
+/// `others` are the options that the statement knows beside those of files.
+pub(crate) fn set_option(
+    options: &mut FileOptions,
+    (key, value): (&str, &str),
+    others: &[&str],
+) -> Result<()> {
     match options.set(key, value)? {
         true => Ok(()),
         false => {
-            let known = ["connector", "format", "path", "dead-letter.table"];
-            let known = known.into_iter().chain(FileOptions::KEYS);
+            let known = others.iter().copied().chain(FileOptions::KEYS);
             Err(unknown_option(key, &known.collect::<Vec<_>>()))
         }
     }

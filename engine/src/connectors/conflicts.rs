@@ -109,9 +109,11 @@ impl SinkWriter for ConflictWriter {
         }
     }
 
-    fn commit(&mut self, id: CheckpointId, cx: &mut OperatorContext<'_>) -> Result<()> {
-        self.hand_on(cx)?;
-        self.inner.commit(id, cx)
+    fn commit(&mut self, id: CheckpointId, cx: &mut OperatorContext<'_>) -> Result<bool> {
+        match self.hand_on(cx)? {
+            Some(SinkPoll::Full(_)) => Ok(false),
+            _ => self.inner.commit(id, cx),
+        }
     }
 
     fn finish(&mut self, cx: &mut OperatorContext<'_>) -> Result<bool> {

@@ -15,7 +15,7 @@ use super::files::{boolean, is_glob};
 use super::metadata::MetadataKey;
 use super::registry::TableDefinition;
 use super::single_file::{self, RowFormat};
-use super::streaming::options::wrong_value;
+use super::streaming::options::{OF_ALL, wrong_value};
 use super::streaming::text::TextFormat;
 use super::streaming::watch::{self, WatchSpec};
 use super::streaming::{ConnectorOptions, ConnectorTable};
@@ -27,6 +27,12 @@ use crate::error::{Error, Report, Result};
 pub const CONNECTOR: &str = "filesystem";
 /// Milliseconds between two looks at watched files.
 const INTERVAL_MS: u64 = 1_000;
+/// How long a file of rows without an end takes rows, as users call it.
+const ROLLOVER: &str = "sink.rolling-policy.rollover-interval";
+
+/// The options that are not those of files themselves.
+const OTHER_KEYS: [&str; 6] =
+    ["connector", "format", "path", "scan.watch", "scan.watch.interval", ROLLOVER];
 
 /// The table of a definition. Blocks: looks at the files.
 pub(super) fn table(mut definition: TableDefinition) -> Result<Arc<dyn Table>> {
@@ -85,7 +91,7 @@ fn watched_files(definition: TableDefinition) -> Result<Arc<dyn Table>> {
     let dead_letters = definition.dead_letters;
     let text = TextFormat::new(format.as_deref(), &schema, &mut options, dead_letters)?;
     let interval_ms = match options.text("scan.watch.interval") {
-        Some(text) => milliseconds(&text)?,
+        Some(text) => milliseconds("scan.watch.interval", &text)?,
         None => INTERVAL_MS,
     };
     let ordered = options.boolean("scan.splits.ordered")?.unwrap_or(false);
@@ -99,11 +105,11 @@ fn watched_files(definition: TableDefinition) -> Result<Arc<dyn Table>> {
     Ok(Arc::new(table.withdrawing(withdraws).knowing(MetadataKey::OF_TEXT_FILES)))
 }
 
-fn milliseconds(text: &str) -> Result<u64> {
+fn milliseconds(key: &str, text: &str) -> Result<u64> {
     let interval = intervals::parse(text).filter(|interval| interval.months == 0);
     let ms = interval.map(|i| i64::from(i.days) * 86_400_000 + i.nanoseconds / 1_000_000);
     let ms = ms.and_then(|ms| u64::try_from(ms).ok()).filter(|ms| *ms > 0);
-    ms.ok_or_else(|| wrong_value("scan.watch.interval", text, "a time such as '5 s'"))
+    ms.ok_or_else(|| wrong_value(key, text, "a time such as '5 s'"))
 }
 
 /// Files as they are.
@@ -113,12 +119,18 @@ fn files(definition: TableDefinition) -> Result<Arc<dyn Table>> {
         dead_letters: definition.dead_letters,
         ..FileOptions::default()
     };
+    let mut rollover_ms = None;
     for (key, value) in &definition.options {
         if key.eq_ignore_ascii_case("scan.watch.interval") {
             let report = Report::new("scan.watch.interval is for files that are watched");
             return Err(Error::catalog(report.with_hint("Add 'scan.watch' = 'true'.".to_string())));
         }
-        set_option(&mut options, key, value)?;
+        if key.eq_ignore_ascii_case(ROLLOVER) {
+            rollover_ms = Some(milliseconds(ROLLOVER, value)?);
+            continue;
+        }
+        let others: Vec<&str> = OTHER_KEYS.into_iter().chain(OF_ALL).collect();
+        set_option(&mut options, (key, value), &others)?;
     }
     let format = definition.format.as_deref().map(FileFormat::by_name).transpose()?;
     let TableDefinition { locations, schema, constraints, partition_columns, .. } = definition;
@@ -126,11 +138,17 @@ fn files(definition: TableDefinition) -> Result<Arc<dyn Table>> {
         ([path], Some(schema), Some(format)) => {
             let files =
                 FolderFiles { path: path.clone(), format, options: options.clone(), schema };
-            files.sink(&partition_columns)?.map(|sink| (files, sink))
+            files.sink(&partition_columns, rollover_ms)?.map(|sink| (files, sink))
         }
         _ => None,
     };
     let Some((files, sink)) = folder else {
+        if rollover_ms.is_some() {
+            let report =
+                Report::new(format!("{ROLLOVER} is for folders that rows are written into"));
+            let hint = "Such a table has a folder as 'path', columns and a 'format'.".to_string();
+            return Err(Error::catalog(report.with_hint(hint)));
+        }
         let table = FileTable::discover(&locations, format, &options)?;
         return Ok(Arc::new(table.with_constraints(constraints)));
     };
@@ -154,7 +172,11 @@ struct FolderFiles {
 
 impl FolderFiles {
     /// The sink for rows that can be read with these options; `None` if the path is no folder.
-    fn sink(&self, partition_columns: &[String]) -> Result<Option<TableSink>> {
+    fn sink(
+        &self,
+        partition_columns: &[String],
+        rollover_ms: Option<u64>,
+    ) -> Result<Option<TableSink>> {
         let plain = self.path.strip_prefix("file://").unwrap_or(&self.path);
         let place = Path::new(plain);
         // A folder that is not there yet has a slash at its end; anything else may be misspelt.
@@ -169,6 +191,9 @@ impl FolderFiles {
         let mut target = FileWriteOptions::new(&path, &self.schema);
         target.format = self.format;
         target.append = true;
+        if let Some(ms) = rollover_ms {
+            target.roll_interval_ns = ms.saturating_mul(1_000_000);
+        }
         target.header = self.options.csv.header.unwrap_or(target.header);
         target.delimiter = self.options.csv.delimiter.unwrap_or(target.delimiter);
         if !partition_columns.is_empty() {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use datafusion_common::{Constraint, Constraints};
 use serde::{Deserialize, Serialize};
 use thalweg_runtime::batch::Batch;
+use thalweg_runtime::element::CheckpointId;
 use thalweg_runtime::env::IoTask;
 use thalweg_runtime::operators::OperatorContext;
 use thalweg_runtime::operators::sink::SinkSpec;
@@ -186,6 +187,10 @@ impl SinkWriter for PrintWriter {
         self.counter.add(batch.num_rows() as u64);
         self.printer.print(lines(&batch, self.key.as_deref(), &self.prefix)?, cx);
         Ok(SinkPoll::Ready)
+    }
+
+    fn commit(&mut self, _id: CheckpointId, cx: &mut OperatorContext<'_>) -> Result<bool> {
+        if cx.job.is_settling() { self.printer.ready(cx) } else { Ok(true) }
     }
 
     fn finish(&mut self, cx: &mut OperatorContext<'_>) -> Result<bool> {

@@ -4,6 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 use thalweg_runtime::batch::Batch;
+use thalweg_runtime::element::CheckpointId;
 use thalweg_runtime::operators::OperatorContext;
 use thalweg_runtime::operators::sink::SinkSpec;
 use thalweg_runtime::sink::{SinkConnector, SinkPoll, SinkWriter};
@@ -86,6 +87,10 @@ impl SinkWriter for TextWriter {
         let text = self.rows.text(batch)?;
         self.printer.print(text, cx);
         Ok(SinkPoll::Ready)
+    }
+
+    fn commit(&mut self, _id: CheckpointId, cx: &mut OperatorContext<'_>) -> Result<bool> {
+        if cx.job.is_settling() { self.printer.ready(cx) } else { Ok(true) }
     }
 
     fn finish(&mut self, cx: &mut OperatorContext<'_>) -> Result<bool> {

@@ -55,8 +55,12 @@ impl Lowering<'_> {
             keep: keep.map(|rows| KeepSpec { rows }),
             closing: closing.transpose()?,
         };
+        let inputs = match spec.closing {
+            Some(_) => vec![self.fields(&fragment.columns)],
+            None => Vec::new(),
+        };
         fragment.columns.extend(functions.iter().map(|f| f.output));
-        fragment.push(node.id, OperatorSpec::ChangelogWindow(spec));
+        fragment.push_timed(node.id, OperatorSpec::ChangelogWindow(spec), inputs);
         Ok(fragment)
     }
 

@@ -6,8 +6,10 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use futures::future::{Either, select};
+use futures::future::{Either, join_all, select};
+use thalweg_runtime::job::JobHandle;
 
 use super::Session;
 use super::frame::Frame;
@@ -80,12 +82,53 @@ async fn commit(job: &Arc<Job>, versions: &mut Versions) {
     }
 }
 
+/// How long a job may take to show what it has taken in before it is ended all the same.
+const SETTLE_MAX: Duration = Duration::from_secs(10);
+
+/// Has jobs that are to be ended show all rows that have come to their sinks, where that does not take too long. No other
+/// round is under way meanwhile.
+pub(super) async fn settle(session: &Session, handles: &[Arc<JobHandle>]) {
+    let _settling = session.inner.jobs.settling();
+    let settled = async {
+        let _alone = session.inner.jobs.commits.lock().await;
+        for handle in handles {
+            if let Some(id) = handle.barrier_under_way() {
+                let _ = handle.barrier(id).await;
+            }
+        }
+        join_all(handles.iter().map(|handle| handle.settle())).await;
+    };
+    // A job that fails meanwhile, or has ended, tells so itself.
+    let too_long = std::pin::pin!(session.inner.executor.after(SETTLE_MAX));
+    let _ = select(std::pin::pin!(settled), too_long).await;
+}
+
+/// Ends a job; rows that came to its sinks stay.
+pub(super) async fn stop(session: &Session, job: &Job) {
+    let handles: Vec<Arc<JobHandle>> =
+        job.started.runs.iter().map(|run| run.handle.clone()).collect();
+    settle(session, &handles).await;
+    job.cancel();
+    join_all(handles.iter().map(|handle| handle.ended())).await;
+    session.inner.jobs.settle();
+}
+
+/// Ends all running jobs that write.
+pub(super) async fn stop_all(session: &Session) {
+    let runs = |job: &Arc<Job>| job.state() == JobState::Running && job.started.kind.writes();
+    for job in session.inner.jobs.all().into_iter().filter(runs) {
+        stop(session, &job).await;
+    }
+}
+
 /// Sends a barrier through a job and waits for it.
 pub(super) async fn pass(job: &Job) {
     let mut passed = true;
     for run in &job.started.runs {
         passed &= run.handle.barrier(run.handle.ask_barrier()).await.is_ok();
     }
+    // What cannot be read is told to those who read it.
+    let _ = job.note_written(false);
     if passed {
         job.started.subscriptions.iter().for_each(|subscription| subscription.let_go());
     }

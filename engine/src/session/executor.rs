@@ -2,8 +2,10 @@
 //!
 //! Threads start with the first query, and anew when the setting `threads` changes; running jobs keep theirs.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -156,6 +158,20 @@ impl Executor {
     /// A number that no other call gives, as good as surely.
     pub(crate) fn random_u64(&self) -> u64 {
         self.env.random_u64()
+    }
+
+    /// A future that is ready after some time by the session's clock.
+    pub(crate) fn after(&self, time: Duration) -> impl Future<Output = ()> {
+        let env = self.env.clone();
+        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let due_ns = env.monotonic_ns().saturating_add(nanos);
+        poll_fn(move |cx| {
+            if env.monotonic_ns() >= due_ns {
+                return Poll::Ready(());
+            }
+            env.wake_at(due_ns, cx.waker().clone());
+            Poll::Pending
+        })
     }
 
     /// The time now, in microseconds since 1970.

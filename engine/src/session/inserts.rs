@@ -1,21 +1,23 @@
 //! INSERTs that run as jobs: in the background, and several as one statement set.
 //!
-//! Invariant: of a statement set all go well or the first failure ends the others. Rows that a table in memory has taken in
-//! at a commit stay.
+//! Invariant: of a statement set all go well or the first failure ends the others. Rows that a sink has taken in at a commit
+//! stay. Where the rows have no end, a user who has had enough loses none that came before: see [`commits::settle`].
 
 use std::sync::Arc;
 
 use datafusion_common::tree_node::TreeNodeRecursion;
 use datafusion_expr::LogicalPlan;
-use futures::future::try_join_all;
+use futures::future::{Either, select, try_join_all};
 use parking_lot::Mutex;
 use thalweg_optimizer::PhysicalPlan;
 use thalweg_planner::{Insert, QueryPlan};
+use thalweg_runtime::job::JobHandle;
 use thalweg_runtime::operators::sink::SinkSpec;
 
 use super::cancellation::CancellationToken;
+use super::commits;
 use super::frame::Frame;
-use super::jobs::{JobKind, Run, Started};
+use super::jobs::{JobKind, Run, Started, Target};
 use super::plan::{PlanUse, declared_keys, physical_plan};
 use super::sink_kinds::{UPSERT_KEY, fitted, primary_key};
 use super::statement::{StatementContext, statement_text};
@@ -55,8 +57,9 @@ pub(super) async fn statement_set(cx: &StatementContext<'_>, inserts: &[Insert])
     let prepared = prepare_all(cx, inserts)?;
     let executor = &cx.session.inner.executor;
     let mut handles = Vec::with_capacity(prepared.len());
+    let token = own_token(cx, endless);
     let submit = |p: &Prepared| {
-        executor.submit(&p.plan, p.sink.spec.clone(), p.sink.parallel, &cx.settings, &cx.token)
+        executor.submit(&p.plan, p.sink.spec.clone(), p.sink.parallel, &cx.settings, &token)
     };
     let mut failed = None;
     for insert in &prepared {
@@ -69,8 +72,7 @@ pub(super) async fn statement_set(cx: &StatementContext<'_>, inserts: &[Insert])
         }
     }
     if failed.is_none() {
-        let all = try_join_all(handles.iter().map(|handle| handle.ended())).await;
-        failed = all.err().map(Error::from);
+        failed = ended(cx, &handles, endless).await.err();
     }
     if let Some(error) = failed {
         handles.iter().for_each(|handle| handle.cancel());
@@ -78,9 +80,10 @@ pub(super) async fn statement_set(cx: &StatementContext<'_>, inserts: &[Insert])
             // The first failure is the one that counts.
             let _ = handle.ended().await;
         }
+        let _ = note_written(&prepared);
         return Err(error);
     }
-    prepared.iter().filter_map(|p| p.target.as_ref()).try_for_each(|table| table.written())?;
+    note_written(&prepared)?;
     *cx.last_job.lock() = handles.pop();
     Ok(Frame::written(prepared.iter().map(|insert| insert.counter.rows()).sum()))
 }
@@ -95,10 +98,10 @@ fn start_all(
     let mut runs = Vec::with_capacity(inserts.len());
     // Dropping those that have started ends them, should another one not start.
     for insert in prepare_all(cx, inserts)? {
-        let Prepared { plan, sink, target, .. } = insert;
+        let Prepared { plan, sink, target, counter } = insert;
         let token = CancellationToken::default();
         let handle = executor.submit(&plan, sink.spec, sink.parallel, &cx.settings, &token)?;
-        runs.push(Run { handle, plan, target });
+        runs.push(Run { handle, plan, target: target.map(|table| Target::new(table, counter)) });
     }
     let started = Started {
         name,
@@ -135,12 +138,58 @@ fn memory_sink(insert: &Insert) -> Result<TableSink> {
 
 /// Runs an INSERT to its end.
 pub(super) async fn run(cx: &StatementContext<'_>, insert: &Insert) -> Result<Frame> {
-    let Prepared { plan, sink, counter, target } = prepare(cx, insert)?;
+    let prepared = prepare(cx, insert)?;
+    let Prepared { plan, sink, counter, .. } = &prepared;
+    let endless = is_endless(&insert.input)?;
+    let token = own_token(cx, endless);
     let executor = &cx.session.inner.executor;
-    let job = executor.run(&plan, sink.spec, sink.parallel, &cx.settings, &cx.token).await?;
-    target.iter().try_for_each(|table| table.written())?;
+    let job = executor.submit(plan, sink.spec.clone(), sink.parallel, &cx.settings, &token)?;
+    let result = ended(cx, std::slice::from_ref(&job), endless).await;
+    let noted = note_written(std::slice::from_ref(&prepared));
+    result.and(noted)?;
     *cx.last_job.lock() = Some(job);
     Ok(Frame::written(counter.rows()))
+}
+
+/// The token of jobs that a statement runs: the statement's, unless they are to settle before they end.
+fn own_token(cx: &StatementContext<'_>, endless: bool) -> CancellationToken {
+    if endless { CancellationToken::default() } else { cx.token.clone() }
+}
+
+/// Waits until jobs have ended. Those without an end commit from time to time; when the statement is cancelled, they show
+/// first what has come so far.
+async fn ended(cx: &StatementContext<'_>, handles: &[Arc<JobHandle>], endless: bool) -> Result<()> {
+    let mut all = try_join_all(handles.iter().map(|handle| handle.ended()));
+    if !endless {
+        return Ok(all.await.map(drop)?);
+    }
+    let interval = cx.settings.view_commit_interval();
+    loop {
+        let pause = cx.session.inner.executor.after(interval);
+        let stops = std::pin::pin!(cx.token.cancelled());
+        match select(all, select(stops, std::pin::pin!(pause))).await {
+            Either::Left((result, _)) => return Ok(result.map(drop)?),
+            Either::Right((Either::Left(_), rest)) => {
+                commits::settle(cx.session, handles).await;
+                handles.iter().for_each(|handle| handle.cancel());
+                // That they were cancelled is known.
+                let _ = rest.await;
+                return Err(Error::Cancelled);
+            }
+            Either::Right((Either::Right(_), rest)) => {
+                for handle in handles {
+                    // Nobody waits for it; while one is under way it is that one.
+                    handle.ask_barrier();
+                }
+                all = rest;
+            }
+        }
+    }
+}
+
+/// The tables look for rows that were written.
+fn note_written(prepared: &[Prepared]) -> Result<()> {
+    prepared.iter().filter_map(|p| p.target.as_ref()).try_for_each(|table| table.written())
 }
 
 /// Whether an INSERT runs into a sink, rather than into a table that takes all rows at the end.
@@ -173,6 +222,7 @@ fn prepare(cx: &StatementContext<'_>, insert: &Insert) -> Result<Prepared> {
     if let Some(options) = sink.spec.options.as_object_mut() {
         options.insert("counter".to_string(), counter.id().into());
         options.insert("run".to_string(), cx.session.inner.executor.random_u64().into());
+        options.insert("endless".to_string(), is_endless(input)?.into());
     }
     let plan = physical_plan(input, &cx.settings, PlanUse::of_sink(&sink))?;
     tell_key(&mut sink, &plan);

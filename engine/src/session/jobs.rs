@@ -5,7 +5,7 @@
 //! what became of those that have failed.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -19,6 +19,7 @@ use thalweg_runtime::job::JobHandle;
 use super::job_listing::OperatorLoad;
 use super::{Session, SessionState};
 use crate::catalog::{EntryKey, Table};
+use crate::connectors::RowCounter;
 use crate::connectors::memory::Subscription;
 use crate::error::{Error, Report, Result};
 
@@ -48,6 +49,14 @@ pub(crate) enum JobKind {
 }
 
 impl JobKind {
+    /// Whether rows go to a table or another place that outlives the job.
+    pub(crate) fn writes(self) -> bool {
+        match self {
+            JobKind::View => false,
+            JobKind::Insert | JobKind::StatementSet | JobKind::Sink => true,
+        }
+    }
+
     /// As SHOW JOBS calls it.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -118,7 +127,31 @@ pub(crate) struct Run {
     /// Kept, since it holds the tables that are read.
     pub(crate) plan: PhysicalPlan,
     /// The table that rows are written into, if its rows are not in memory.
-    pub(crate) target: Option<Arc<dyn Table>>,
+    pub(crate) target: Option<Target>,
+}
+
+/// A table into which a job writes.
+pub(crate) struct Target {
+    table: Arc<dyn Table>,
+    counter: RowCounter,
+    /// Rows that the table has taken note of.
+    noted: AtomicU64,
+}
+
+impl Target {
+    /// A table, and the counter of rows that can be seen in it.
+    pub(crate) fn new(table: Arc<dyn Table>, counter: RowCounter) -> Self {
+        Target { table, counter, noted: AtomicU64::new(0) }
+    }
+
+    /// Has the table look for rows if there are new ones, or in any case at the end.
+    fn look(&self, at_end: bool) -> Result<()> {
+        let rows = self.counter.rows();
+        match self.noted.swap(rows, Ordering::AcqRel) == rows && !at_end {
+            true => Ok(()),
+            false => self.table.written(),
+        }
+    }
 }
 
 /// A job with its number.
@@ -161,6 +194,12 @@ impl Job {
         }
     }
 
+    /// Has the tables that it writes into look for new rows, or in any case at its end.
+    pub(super) fn note_written(&self, at_end: bool) -> Result<()> {
+        let mut targets = self.started.runs.iter().filter_map(|run| run.target.as_ref());
+        targets.try_for_each(|target| target.look(at_end))
+    }
+
     /// Asks all of it to end.
     pub(crate) fn cancel(&self) {
         self.started.runs.iter().for_each(|run| run.handle.cancel());
@@ -182,11 +221,8 @@ impl Job {
         }
         let failure = match state {
             JobState::Failed(error) => Some(Error::from(error)),
-            JobState::Finished => {
-                let targets = self.started.runs.iter().filter_map(|run| run.target.as_ref());
-                targets.map(|table| table.written()).find_map(Result::err)
-            }
-            JobState::Running | JobState::Stopped => None,
+            JobState::Finished | JobState::Stopped => self.note_written(true).err(),
+            JobState::Running => None,
         };
         let Job { number, started: Started { name, .. }, .. } = self;
         failure.map(|error| format!("job {number} ({name}) has failed: {error}"))
@@ -199,10 +235,21 @@ pub(crate) struct Jobs {
     next: AtomicU64,
     /// Held by whoever has jobs commit, or adds one.
     pub(super) commits: futures::lock::Mutex<()>,
+    /// How many callers wait for jobs to show what they have taken in before they are ended.
+    settling: AtomicUsize,
     kept: AtomicBool,
     background: AtomicBool,
     listener: Mutex<Option<Listener>>,
     gone: Arc<Gone>,
+}
+
+/// Somebody waits for jobs to show what they have taken in.
+pub(super) struct Settling<'a>(&'a Jobs);
+
+impl Drop for Settling<'_> {
+    fn drop(&mut self) {
+        self.0.settling.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 /// Tells the thread that looks after the jobs that there is nothing more to look after.
@@ -236,6 +283,7 @@ impl Default for Jobs {
             all: Mutex::default(),
             next: AtomicU64::new(1),
             commits: futures::lock::Mutex::new(()),
+            settling: AtomicUsize::new(0),
             kept: AtomicBool::new(false),
             background: AtomicBool::new(false),
             listener: Mutex::default(),
@@ -314,6 +362,17 @@ impl Jobs {
     /// How many sinks there are.
     pub(crate) fn sinks(&self) -> usize {
         self.all.lock().iter().filter(|job| job.started.kind == JobKind::Sink).count()
+    }
+
+    /// Notes that somebody waits for jobs to settle, as long as what is given back lives.
+    pub(super) fn settling(&self) -> Settling<'_> {
+        self.settling.fetch_add(1, Ordering::AcqRel);
+        Settling(self)
+    }
+
+    /// Whether somebody waits for jobs to settle.
+    pub(super) fn are_settling(&self) -> bool {
+        self.settling.load(Ordering::Acquire) > 0
     }
 
     /// Takes note of an object's new name.

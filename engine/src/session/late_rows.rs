@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::Field;
-use thalweg_planner::{PlannerOptions, QueryPlan, Statement, TableName};
+use thalweg_planner::{JobName, PlannerOptions, QueryPlan, Statement, TableName};
 use thalweg_runtime::graph::{JobGraph, VertexId};
 use thalweg_runtime::operators::PortId;
 use thalweg_runtime::operators::sink::SinkSpec;
@@ -15,7 +15,7 @@ use thalweg_runtime::operators::sink::SinkSpec;
 use super::Session;
 use super::cancellation::CancellationToken;
 use super::inserts::is_endless;
-use super::jobs::{Job, JobState};
+use super::jobs::Job;
 use super::plan::{PlanUse, physical_plan};
 use crate::catalog::{Entry, Table};
 use crate::connectors::blackhole;
@@ -45,10 +45,7 @@ fn job(session: &Session, text: &str) -> Result<Option<Arc<Job>>> {
     if catalog.get(&name).is_some() || name.schema.is_some() {
         return Ok(None);
     }
-    let named: Vec<Arc<Job>> =
-        jobs.all().into_iter().filter(|job| job.started.name == name.table).collect();
-    let running = named.iter().rev().find(|job| job.state() == JobState::Running);
-    Ok(running.or(named.last()).cloned())
+    Ok(jobs.named(&JobName::Name(name.table.to_string())).ok())
 }
 
 /// The name that a text is, if it is one, of at most two parts.

@@ -29,7 +29,7 @@ pub(super) async fn copy_from(cx: &StatementContext<'_>, copy: CopyFrom) -> Resu
     let format = format.as_deref().map(FileFormat::by_name).transpose()?;
     let mut reading = FileOptions::default();
     for (key, value) in &options {
-        set_option(&mut reading, &qualified(key), value)?;
+        set_option(&mut reading, (&qualified(key), value), &["format"])?;
     }
     let file = open(&path, format, reading, &schema, &columns)?;
     let plan = filled(file, source.as_ref(), &schema, &columns);

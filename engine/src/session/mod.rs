@@ -36,6 +36,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::array::RecordBatch;
 use datafusion_expr::{AggregateUDF, ScalarUDF};
+use futures::executor::block_on;
 use parking_lot::Mutex;
 use thalweg_planner::{ParsedStatement, Planner, PlannerError, PlannerOptions, TableName, suggest};
 use thalweg_runtime::env::{Environment, System};
@@ -110,6 +111,16 @@ impl Session {
     /// Whether queries over tables without an end give the changes of their results, for somebody who watches them.
     pub(crate) fn show_live(&self, live: bool) {
         self.inner.live.store(live, Ordering::Relaxed);
+    }
+
+    /// Whether jobs that are to be ended are showing what they have taken in.
+    pub(crate) fn is_settling(&self) -> bool {
+        self.inner.jobs.are_settling()
+    }
+
+    /// Ends all jobs that write; rows that have come to their sinks stay.
+    pub(crate) fn stop_jobs(&self) {
+        block_on(commits::stop_all(self));
     }
 
     /// Bytes that this session has reserved at this moment: for what the operators of its queries and jobs keep, and for

@@ -162,7 +162,8 @@ pub(super) async fn run(cx: &StatementContext<'_>, statement: Statement) -> Resu
         }
         Statement::Flush => commits::flush(cx).await.map(|()| Frame::empty()),
         Statement::StopJob(job) => {
-            cx.session.inner.jobs.running(&job)?.cancel();
+            let job = cx.session.inner.jobs.running(&job)?;
+            commits::stop(cx.session, &job).await;
             Ok(Frame::empty())
         }
         Statement::CreateSink(create) => sinks::create(cx, create).await,

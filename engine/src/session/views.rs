@@ -15,6 +15,7 @@ use thalweg_planner::{CreateMaterializedView, DropKind, Emit, EmitWhen, QueryPla
 
 use super::cancellation::CancellationToken;
 use super::frame::Frame;
+use super::inserts::is_endless;
 use super::jobs::{JobKind, Links, Run, Started};
 use super::plan::{PlanUse, physical_plan, result_schema};
 use super::statement::{StatementContext, on_conflict, statement_text};
@@ -139,7 +140,11 @@ pub(super) struct Live {
 impl Live {
     /// For a query, of which nothing is followed yet.
     pub(super) fn of(query: &QueryPlan) -> Self {
-        Live { emits: query.emit.is_some(), in_memory: !reads_endless(query), ..Live::default() }
+        Live {
+            emits: query.emit.is_some(),
+            in_memory: !is_endless(query).unwrap_or(true),
+            ..Live::default()
+        }
     }
 
     /// The query over tables that go on with their changes.
@@ -248,25 +253,6 @@ impl Live {
         });
         Some(live.clone())
     }
-}
-
-/// Whether a query reads a table without an end that is not in memory.
-fn reads_endless(query: &QueryPlan) -> bool {
-    let endless = |source: &dyn TableSource| {
-        EngineTable::of(source).is_some_and(|engine| engine.table.is_unbounded())
-    };
-    let plans = std::iter::once(&query.plan).chain(query.shared.iter().map(|shared| &shared.plan));
-    let mut found = false;
-    for plan in plans {
-        let walked = plan.apply_with_subqueries(|node| {
-            if let LogicalPlan::TableScan(scan) = node {
-                found |= endless(scan.source.as_ref());
-            }
-            Ok(TreeNodeRecursion::Continue)
-        });
-        found |= walked.is_err();
-    }
-    found
 }
 
 /// A row that goes must have the values with which it came.

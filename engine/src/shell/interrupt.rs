@@ -1,7 +1,8 @@
 //! Ctrl-C: cancels the running query; outside a query it ends a script, but never the interactive shell.
 //!
 //! A second Ctrl-C while a script's query is being cancelled ends the process at once. So does time: what does not
-//! look at the cancellation, as a plan in the making, is not waited for in a script.
+//! look at the cancellation, as a plan in the making, is not waited for in a script, unless rows that have come are being
+//! put where they stay.
 
 use std::process;
 use std::sync::Arc;
@@ -79,7 +80,7 @@ impl Interrupts {
 }
 
 impl State {
-    fn interrupt(&self, session: &Session) {
+    fn interrupt(self: &Arc<Self>, session: &Session) {
         let before = self.received.fetch_add(1, Ordering::SeqCst);
         let running = self.running.load(Ordering::SeqCst);
         let interactive = self.interactive.load(Ordering::SeqCst);
@@ -90,13 +91,29 @@ impl State {
             return;
         }
         if running && before == 0 {
+            // Not here: this thread has to hear of a second signal.
+            let (state, session) = (self.clone(), session.clone());
             let statement = self.statements.load(Ordering::SeqCst);
-            thread::sleep(GRACE);
-            let same = self.statements.load(Ordering::SeqCst) == statement;
-            if !(same && self.running.load(Ordering::SeqCst)) {
+            let wait = move || state.wait_for(statement, &session);
+            if thread::Builder::new().name("interrupt".to_string()).spawn(wait).is_ok() {
                 return;
             }
         }
         process::exit(i32::from(INTERRUPTED_STATUS));
+    }
+
+    /// Ends the process if a statement does not heed Ctrl-C in time.
+    fn wait_for(&self, statement: usize, session: &Session) {
+        let runs = || {
+            self.statements.load(Ordering::SeqCst) == statement
+                && self.running.load(Ordering::SeqCst)
+        };
+        thread::sleep(GRACE);
+        while runs() && session.is_settling() {
+            thread::sleep(GRACE);
+        }
+        if runs() {
+            process::exit(i32::from(INTERRUPTED_STATUS));
+        }
     }
 }

@@ -105,6 +105,7 @@ fn run_inputs(
         interrupts.set_interactive();
         session.run_inserts_in_background(true);
         interactive::run(runner);
+        session.stop_jobs();
         return ExitCode::SUCCESS;
     }
     if inputs.is_empty() {

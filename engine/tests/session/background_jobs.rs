@@ -144,3 +144,111 @@ fn a_stopped_view_is_not_shown_as_if_it_were_alive() {
     ok(&session, "DROP MATERIALIZED VIEW v");
     assert!(jobs(&session, "name").is_empty());
 }
+
+/// A table without an end, of so many rows that are there at once.
+fn watched(session: &Session, folder: &std::path::Path, rows: i64) {
+    let lines: String = (0..rows).map(|n| format!("{n}\n")).collect();
+    std::fs::write(folder.join("rows.csv"), lines).expect("a file");
+    ok(
+        session,
+        &format!(
+            "CREATE TABLE w (n BIGINT) WITH ('connector' = 'filesystem', 'path' = '{}', 'format' = 'csv', \
+             'csv.header' = 'false', 'scan.watch' = 'true')",
+            folder.display()
+        ),
+    );
+}
+
+/// Rows that came to the sinks of a job.
+fn rows_at_sinks(session: &Session, job: &str) -> i64 {
+    let operators = ok(session, &format!("DESCRIBE JOB {job}"));
+    let rows = operators.iter().flat_map(|batch| {
+        let column = |name: &str| batch.column_by_name(name).expect("a column").clone();
+        let (names, rows) = (column("operator"), column("rows_in"));
+        let rows = rows.as_primitive::<Int64Type>().clone();
+        let names = names.as_string_view().clone();
+        (0..rows.len())
+            .filter(move |&row| names.value(row) == "Sink")
+            .map(move |row| rows.value(row))
+    });
+    rows.sum()
+}
+
+#[test]
+fn rows_that_came_before_a_job_is_stopped_stay() {
+    const ROWS: i64 = 3_000;
+    let source = tempfile::tempdir().unwrap();
+    let target = tempfile::tempdir().unwrap();
+    let at = |name: &str| target.path().join(name).display().to_string();
+    let files = |format: &str| {
+        let path = at(format);
+        format!("WITH ('connector' = 'filesystem', 'path' = '{path}/', 'format' = '{format}')")
+    };
+    let single = format!(
+        "WITH (connector = 'single_file', path = '{}', format = 'json', type = 'sink')",
+        at("one.json")
+    );
+    let folders = ["csv", "json", "parquet", "arrow"];
+    let sinks = folders.iter().map(|format| files(format)).chain([single, String::new()]);
+    for sink in sinks {
+        let session = session();
+        session.run_inserts_in_background(true);
+        watched(&session, source.path(), ROWS);
+        ok(&session, &format!("CREATE TABLE t (n BIGINT) {sink}; INSERT INTO t SELECT n FROM w"));
+        while rows_at_sinks(&session, "insert_into_t") < ROWS {
+            std::thread::yield_now();
+        }
+        ok(&session, "STOP JOB insert_into_t");
+        assert_eq!(jobs(&session, "state"), ["STOPPED"], "{sink}");
+        let count = match sink.contains("single_file") {
+            true => format!("SELECT count(*) FROM '{}'", at("one.json")),
+            false => "SELECT count(*) FROM t".to_string(),
+        };
+        assert_eq!(number(&session, &count), ROWS, "{sink}");
+    }
+}
+
+#[test]
+fn files_of_an_endless_insert_appear_one_after_the_other() {
+    let source = tempfile::tempdir().unwrap();
+    let target = tempfile::tempdir().unwrap();
+    for (background, partitioned) in [(true, ""), (true, "PARTITIONED BY (p)"), (false, "")] {
+        let folder = target.path().join(format!("{background}{}", partitioned.len()));
+        let session = session();
+        session.run_inserts_in_background(background);
+        watched(&session, source.path(), 100);
+        let create = format!(
+            "CREATE TABLE t (n BIGINT, p BIGINT) {partitioned} WITH ('connector' = 'filesystem', 'path' = '{}/', \
+             'format' = 'csv', 'sink.rolling-policy.rollover-interval' = '1 ms')",
+            folder.display()
+        );
+        ok(&session, &create);
+        let insert = "INSERT INTO t SELECT n, n % 3 FROM w";
+        let read = format!("SELECT count(*) FROM '{}/**/*.csv'", folder.display());
+        let all_there = || {
+            run(&session, &read)
+                .is_ok_and(|rows| rows[0].column(0).as_primitive::<Int64Type>().value(0) == 100)
+        };
+        std::thread::scope(|scope| {
+            let inserting = scope.spawn(|| run(&session, insert));
+            while !all_there() {
+                std::thread::yield_now();
+            }
+            if background {
+                inserting.join().expect("no panic").expect("it has begun");
+                while number(&session, "SELECT count(*) FROM t") < 100 {
+                    std::thread::yield_now();
+                }
+                ok(&session, "STOP JOB 1");
+            } else {
+                session.cancel_all();
+                assert!(inserting.join().expect("no panic").is_err());
+            }
+        });
+        assert_eq!(number(&session, &read), 100, "none came twice");
+        assert_eq!(number(&session, "SELECT count(*) FROM t"), 100);
+    }
+    let refused = "CREATE TABLE f (n BIGINT) WITH ('connector' = 'filesystem', 'path' = 'f.csv', \
+                   'sink.rolling-policy.rollover-interval' = '1 ms')";
+    assert!(run(&session(), refused).unwrap_err().to_string().contains("rollover-interval"));
+}

@@ -109,6 +109,30 @@ fn rows_are_added_to_a_folder() {
 }
 
 #[test]
+fn columns_of_folders_come_back_from_their_names() {
+    for format in ["csv", "json", "parquet", "arrow"] {
+        let folder = tempfile::tempdir().unwrap();
+        let session = session();
+        // A folder for each of two columns, one of which has NULLs and texts that need care.
+        let create = format!(
+            "CREATE TABLE t (n BIGINT, p BIGINT, q VARCHAR) PARTITIONED BY (p, q) \
+             WITH ('connector' = 'filesystem', 'path' = '{}/', 'format' = '{format}')",
+            folder.path().join("t").display()
+        );
+        run(&session, &create).unwrap();
+        let rows = "SELECT value AS n, value % 3 AS p, CASE value % 2 WHEN 0 THEN 'a/b=c' END AS q FROM generate_series(1, 10)";
+        for times in [1, 2] {
+            run(&session, &format!("INSERT INTO t {rows}")).unwrap();
+            let sums = "SELECT count(*), sum(n), sum(p), count(q), count(*) FILTER (WHERE q = 'a/b=c') FROM t";
+            let wanted = [10, 55, 10, 5, 5].map(|sum| sum * times);
+            assert_eq!(numbers(&session, sums), wanted, "{format}");
+            let one = "SELECT count(*), sum(n) FROM t WHERE p = 2 AND q IS NULL";
+            assert_eq!(numbers(&session, one), [1, 5].map(|n| n * times), "{format}");
+        }
+    }
+}
+
+#[test]
 fn watched_files_are_read_as_they_appear_and_grow() {
     use std::io::Write;
     let session = session();

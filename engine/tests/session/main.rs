@@ -21,6 +21,8 @@ mod promises;
 #[cfg(test)]
 mod row_windows;
 #[cfg(test)]
+mod shown;
+#[cfg(test)]
 mod single_file;
 #[cfg(test)]
 mod sinks;

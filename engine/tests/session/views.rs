@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::Int64Type;
-use arrow::util::display::{ArrayFormatter, FormatOptions};
 use futures::executor::block_on;
 use thalweg::{Result, Session};
+
+use crate::shown::sorted_lines;
 
 /// A session whose views commit when they are told to.
 fn session() -> Session {
@@ -40,20 +41,7 @@ fn error(session: &Session, sql: &str) -> String {
 
 /// The rows as sorted lines, values separated by blanks.
 fn rows(session: &Session, sql: &str) -> Vec<String> {
-    let batches = run(session, sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
-    let options = FormatOptions::default().with_null("NULL");
-    let mut lines = Vec::new();
-    for batch in &batches {
-        let columns = batch.columns().iter();
-        let columns: Vec<_> = columns
-            .map(|c| ArrayFormatter::try_new(c.as_ref(), &options).expect("a test runs what works"))
-            .collect();
-        lines.extend((0..batch.num_rows()).map(|row| {
-            columns.iter().map(|c| c.value(row).to_string()).collect::<Vec<_>>().join(" ")
-        }));
-    }
-    lines.sort();
-    lines
+    sorted_lines(&run(session, sql).unwrap_or_else(|error| panic!("{sql}: {error}")))
 }
 
 #[test]

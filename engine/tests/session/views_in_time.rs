@@ -2,9 +2,10 @@
 //! that come too late for a table that is append only never enter it.
 
 use arrow::array::RecordBatch;
-use arrow::util::display::{ArrayFormatter, FormatOptions};
 use futures::executor::block_on;
 use thalweg::{Result, Session};
+
+use crate::shown::sorted_lines;
 
 /// A session whose views show a statement's changes behind it.
 fn session() -> Session {
@@ -33,20 +34,7 @@ fn ok(session: &Session, sql: &str) -> Vec<String> {
 
 /// The rows as sorted lines, values separated by blanks.
 fn rows(session: &Session, sql: &str) -> Vec<String> {
-    let (batches, _) = run(session, sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
-    let options = FormatOptions::default().with_null("NULL");
-    let mut lines = Vec::new();
-    for batch in &batches {
-        let columns = batch.columns().iter();
-        let columns: Vec<_> = columns
-            .map(|c| ArrayFormatter::try_new(c.as_ref(), &options).expect("a test runs what works"))
-            .collect();
-        lines.extend((0..batch.num_rows()).map(|row| {
-            columns.iter().map(|c| c.value(row).to_string()).collect::<Vec<_>>().join(" ")
-        }));
-    }
-    lines.sort();
-    lines
+    sorted_lines(&run(session, sql).unwrap_or_else(|error| panic!("{sql}: {error}")).0)
 }
 
 /// A table of numbered rows by the second of their time.

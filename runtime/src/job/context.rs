@@ -144,6 +144,8 @@ pub struct JobContext {
     pub late_rows: LateRows,
     /// How far event time is in the splits of the scans.
     pub split_times: SplitTimes,
+    /// Whether the job is about to be ended, and rows that came before the barrier under way are to stay.
+    settling: AtomicBool,
     /// The furthest watermark that a task got from its inputs, in microseconds.
     pub furthest_us: AtomicI64,
     connectors: Services,
@@ -182,6 +184,7 @@ impl JobContext {
             forgotten_rows: AtomicU64::new(0),
             late_rows: LateRows::new(options.late_rows, &services.memory),
             split_times: SplitTimes::default(),
+            settling: AtomicBool::new(false),
             furthest_us: AtomicI64::new(i64::MIN),
             options,
             connectors: services,
@@ -219,6 +222,16 @@ impl JobContext {
         let source = connector.open(spec, self)?;
         opened.insert(vertex, source.clone());
         Ok(source)
+    }
+
+    /// Whether the next barrier is the last one, behind which nothing counts any more.
+    pub fn is_settling(&self) -> bool {
+        self.settling.load(Ordering::Acquire)
+    }
+
+    /// The next barrier is the last one.
+    pub(super) fn settle(&self) {
+        self.settling.store(true, Ordering::Release);
     }
 
     /// The job has ended: sources refer to it, and would keep it in memory.

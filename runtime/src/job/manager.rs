@@ -258,6 +258,13 @@ impl JobHandle {
         self.deployed.context.barriers.under_way()
     }
 
+    /// Asks for a last barrier, at which sinks make everything visible that they have taken; the job is to be ended then.
+    /// Fails as [`Self::barrier`] does. No other barrier may be under way.
+    pub fn settle(&self) -> impl Future<Output = Result<()>> + Send + Unpin + 'static {
+        self.deployed.context.settle();
+        self.barrier(self.ask_barrier())
+    }
+
     /// Work done and work in all, as far as sources know.
     pub fn progress(&self) -> Option<(u64, u64)> {
         self.deployed.context.progress()

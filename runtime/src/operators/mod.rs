@@ -8,6 +8,7 @@
 
 mod context;
 mod contract;
+mod doubled;
 mod spec;
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! Sink: hands batches to a writer of the environment, and is finished when the writer is.
 //!
 //! The last operator of a chain. A writer may refuse a batch for now; the sink then waits. At a barrier the writer
-//! commits, and the job hears of it; it is told how far event time has come.
+//! commits, and the job hears of it once that is done; the writer is told how far event time has come.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +21,8 @@ pub struct SinkSpec {
 pub struct Sink {
     spec: SinkSpec,
     writer: Option<Box<dyn SinkWriter>>,
+    /// The barrier that the writer is committing.
+    committing: Option<CheckpointId>,
     input: Option<Batch>,
     ended: bool,
 }
@@ -28,7 +30,18 @@ pub struct Sink {
 impl Sink {
     /// Opens nothing yet.
     pub fn new(spec: &SinkSpec) -> Self {
-        Sink { spec: spec.clone(), writer: None, input: None, ended: false }
+        Sink { spec: spec.clone(), writer: None, committing: None, input: None, ended: false }
+    }
+
+    /// Goes on with the commit under way; whether there is none any more.
+    fn commit(&mut self, cx: &mut OperatorContext<'_>) -> Result<bool> {
+        let Some(id) = self.committing else { return Ok(true) };
+        if !self.writer.as_mut().ok_or_else(closed)?.commit(id, cx)? {
+            return Ok(false);
+        }
+        self.committing = None;
+        cx.job.barriers.committed(cx.vertex, cx.subtask, id);
+        Ok(true)
     }
 }
 
@@ -53,6 +66,9 @@ impl Operator for Sink {
     }
 
     fn step(&mut self, cx: &mut OperatorContext<'_>) -> Result<Output> {
+        if !self.commit(cx)? {
+            return Ok(Output::Wait(WaitReason::Io));
+        }
         let writer = self.writer.as_mut().ok_or_else(closed)?;
         if let Some(batch) = self.input.take() {
             if let Some(latency) = &cx.job.latency {
@@ -95,9 +111,8 @@ impl Operator for Sink {
     }
 
     fn on_barrier(&mut self, id: CheckpointId, cx: &mut OperatorContext<'_>) -> Result<()> {
-        self.writer.as_mut().ok_or_else(closed)?.commit(id, cx)?;
-        cx.job.barriers.committed(cx.vertex, cx.subtask, id);
-        Ok(())
+        self.committing = Some(id);
+        self.commit(cx).map(|_| ())
     }
 
     fn on_superstep(&mut self, _superstep: Superstep, _cx: &mut OperatorContext<'_>) -> Result<()> {

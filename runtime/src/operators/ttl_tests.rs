@@ -73,6 +73,21 @@ use RowKind::{Delete, Insert};
 
 const BOTH: [Interruptions; 2] = [Interruptions::None, Interruptions::EveryBatch];
 
+/// Changes of one aggregate by the first of two columns.
+fn grouped(aggregate: AggregateSpec, withdrawn: bool) -> OperatorSpec {
+    OperatorSpec::HashAggregate(HashAggregateSpec {
+        phase: AggregatePhase::Single,
+        input: vec![DataType::Int64; 2],
+        keys: vec![Expr::Column(0)],
+        key_types: vec![DataType::Int64],
+        grouping_sets: None,
+        aggregates: vec![aggregate],
+        late_keys: Vec::new(),
+        emission: Emission::Changes,
+        withdrawn,
+    })
+}
+
 #[test]
 fn groups_that_nothing_touches_begin_anew() {
     let max = AggregateSpec {
@@ -85,17 +100,7 @@ fn groups_that_nothing_touches_begin_anew() {
         ignore_nulls: false,
         result: DataType::Int64,
     };
-    let spec = OperatorSpec::HashAggregate(HashAggregateSpec {
-        phase: AggregatePhase::Single,
-        input: vec![DataType::Int64; 2],
-        keys: vec![Expr::Column(0)],
-        key_types: vec![DataType::Int64],
-        grouping_sets: None,
-        aggregates: vec![max],
-        late_keys: Vec::new(),
-        emission: Emission::Changes,
-        withdrawn: false,
-    });
+    let spec = grouped(max, false);
     for interruptions in BOTH {
         let mut groups = Clocked::new(&spec, interruptions);
         assert_eq!(groups.feed(0, 0, &[(Insert, 1, 10), (Insert, 2, 20)]), ["+1|10", "+2|20"]);
@@ -123,17 +128,7 @@ fn withdrawals_from_groups_that_were_forgotten_change_nothing() {
             ignore_nulls: false,
             result: if name == "array_agg" { list } else { DataType::Int64 },
         };
-        let spec = OperatorSpec::HashAggregate(HashAggregateSpec {
-            phase: AggregatePhase::Single,
-            input: vec![DataType::Int64; 2],
-            keys: vec![Expr::Column(0)],
-            key_types: vec![DataType::Int64],
-            grouping_sets: None,
-            aggregates: vec![aggregate],
-            late_keys: Vec::new(),
-            emission: Emission::Changes,
-            withdrawn: true,
-        });
+        let spec = grouped(aggregate, true);
         let shown = |sign: char, key: i64, value: i64| match name {
             "array_agg" => format!("{sign}{key}|[{value}]"),
             _ => format!("{sign}{key}|{value}"),

@@ -120,21 +120,14 @@ impl SplitScan for CsvScan {
             return Ok(SplitProgress::Wait);
         }
         let (block, file) = self.blocks.block_and_name();
-        let without_records = self.records.find(block, file)?;
-        let progress = match &without_records {
-            Some(_) => None,
-            None => {
-                let (columns, rows) = self.records.wanted_columns(block, file, wanted)?;
-                Some(SplitProgress::Wanted { columns, rows, seen: self.records.found.len() })
-            }
-        };
+        if let Some(without_records) = self.records.find(block, file)? {
+            self.records.rejects.deliver(file, cx.job)?;
+            return self.blocks.go_on(without_records);
+        }
+        let (columns, rows) = self.records.wanted_columns(block, file, wanted)?;
         self.records.rejects.place(block);
         self.records.rejects.deliver(file, cx.job)?;
-        match (progress, without_records) {
-            (Some(progress), _) => Ok(progress),
-            (None, Some(decoded)) => self.blocks.go_on(decoded),
-            (None, None) => Ok(SplitProgress::Working),
-        }
+        Ok(SplitProgress::Wanted { columns, rows, seen: self.records.found.len() })
     }
 
     fn origin(&self) -> RowOrigin {

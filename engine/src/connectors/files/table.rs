@@ -41,13 +41,16 @@ impl FileTable {
         options: &FileOptions,
     ) -> Result<FileTable> {
         let mut files = discover::find(paths)?;
-        let inferred = infer(&mut files, format, options)?;
+        let partitions: Vec<_> = files.iter().map(|f| f.partition.clone()).collect();
+        let mut partition_columns = hive::columns(&partitions);
+        // Of declared columns those that folders name are not in the files.
+        let own = options.schema.as_ref().map(|all| without(all, &partition_columns));
+        let reading = FileOptions { schema: own, ..options.clone() };
+        let inferred = infer(&mut files, format, &reading)?;
         options.check(inferred.kind.format)?;
         if options.ordered {
             files.sort_by(|a, b| a.path.cmp(&b.path));
         }
-        let partitions: Vec<_> = files.iter().map(|f| f.partition.clone()).collect();
-        let mut partition_columns = hive::columns(&partitions);
         partition_columns.retain(|p| inferred.schema.field_with_name(&p.name).is_err());
         let schema = match &options.schema {
             Some(declared) => declared_schema(declared, &mut partition_columns)?,
@@ -186,6 +189,11 @@ fn scan_file(file: &FoundFile, partition_columns: &[&str]) -> ScanFile {
         partition: partition_columns.iter().map(|name| value(name)).collect(),
         columns: file.columns.clone(),
     }
+}
+
+fn without(all: &SchemaRef, partitions: &[hive::PartitionColumn]) -> SchemaRef {
+    let own = all.fields().iter().filter(|f| !partitions.iter().any(|p| &p.name == f.name()));
+    Arc::new(Schema::new(own.cloned().collect::<Vec<_>>()))
 }
 
 fn with_partitions(own: &Schema, partitions: &[hive::PartitionColumn]) -> SchemaRef {

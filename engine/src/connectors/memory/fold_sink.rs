@@ -88,8 +88,9 @@ impl SinkWriter for FoldWriter {
         Ok(SinkPoll::Ready)
     }
 
-    fn commit(&mut self, _id: CheckpointId, _cx: &mut OperatorContext<'_>) -> Result<()> {
-        self.fold()
+    fn commit(&mut self, _id: CheckpointId, _cx: &mut OperatorContext<'_>) -> Result<bool> {
+        self.fold()?;
+        Ok(true)
     }
 
     fn finish(&mut self, _cx: &mut OperatorContext<'_>) -> Result<bool> {

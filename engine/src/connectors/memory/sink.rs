@@ -74,8 +74,9 @@ impl SinkWriter for MemoryWriter {
         Ok(SinkPoll::Ready)
     }
 
-    fn commit(&mut self, _id: CheckpointId, cx: &mut OperatorContext<'_>) -> Result<()> {
-        self.append(cx)
+    fn commit(&mut self, _id: CheckpointId, cx: &mut OperatorContext<'_>) -> Result<bool> {
+        self.append(cx)?;
+        Ok(true)
     }
 
     fn finish(&mut self, cx: &mut OperatorContext<'_>) -> Result<bool> {
@@ -114,8 +115,9 @@ impl SinkWriter for UpsertWriter {
         Ok(SinkPoll::Ready)
     }
 
-    fn commit(&mut self, _id: CheckpointId, _cx: &mut OperatorContext<'_>) -> Result<()> {
-        self.apply()
+    fn commit(&mut self, _id: CheckpointId, _cx: &mut OperatorContext<'_>) -> Result<bool> {
+        self.apply()?;
+        Ok(true)
     }
 
     fn finish(&mut self, _cx: &mut OperatorContext<'_>) -> Result<bool> {

@@ -49,8 +49,9 @@ impl SinkWriter for ViewWriter {
         Ok(SinkPoll::Ready)
     }
 
-    fn commit(&mut self, _id: CheckpointId, _cx: &mut OperatorContext<'_>) -> Result<()> {
-        self.rows.commit(std::mem::take(&mut self.pending), self.reached_us)
+    fn commit(&mut self, _id: CheckpointId, _cx: &mut OperatorContext<'_>) -> Result<bool> {
+        self.rows.commit(std::mem::take(&mut self.pending), self.reached_us)?;
+        Ok(true)
     }
 
     fn reached(&mut self, Watermark(at_us): Watermark) {

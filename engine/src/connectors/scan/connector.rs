@@ -20,13 +20,19 @@ impl SourceConnector for FileConnector {
         let scan = FileScan::from_options(&spec.options)?;
         // The rows of one file have an order: what it has said of the time holds in all that is behind.
         let tells_time = spec.event_time.as_ref().is_some_and(|time| time.tells_time);
-        let ordered = scan.ordered || (tells_time && scan.files.len() == 1);
+        let name = match scan.files.as_slice() {
+            [file] if tells_time => Some(file.name.clone()),
+            _ => scan.ordered.then(|| "all files in their order".to_string()),
+        };
         let source = match scan.kind.format {
             FileFormat::Parquet => parquet::open(spec, scan, job),
             FileFormat::Csv => csv::open(spec, scan, job),
             FileFormat::Json => json::open(spec, scan, job),
             FileFormat::Arrow => ipc::open(spec, scan, job),
         }?;
-        Ok(if ordered { OrderedSource::over(source) } else { source })
+        Ok(match name {
+            Some(name) => OrderedSource::over(source, name),
+            None => source,
+        })
     }
 }

@@ -16,13 +16,15 @@ const ALL: SplitId = SplitId(0);
 /// A source whose splits are handed to a single reader in their order.
 pub struct OrderedSource {
     inner: Arc<dyn Source>,
+    /// What users know all of them by.
+    name: String,
     begun: Arc<AtomicBool>,
 }
 
 impl OrderedSource {
     /// The source before another one, which hands out its splits in their order.
-    pub fn over(inner: Arc<dyn Source>) -> Arc<dyn Source> {
-        Arc::new(OrderedSource { inner, begun: Arc::default() })
+    pub fn over(inner: Arc<dyn Source>, name: String) -> Arc<dyn Source> {
+        Arc::new(OrderedSource { inner, name, begun: Arc::default() })
     }
 }
 
@@ -44,7 +46,7 @@ impl Source for OrderedSource {
     }
 
     fn split_name(&self, _split: SplitId) -> Option<String> {
-        Some("all splits in their order".to_string())
+        Some(self.name.clone())
     }
 
     fn pending_from_us(&self) -> Option<i64> {

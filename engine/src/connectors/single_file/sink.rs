@@ -1,11 +1,11 @@
-//! Writes a file of objects, which is there once all rows are in it.
+//! Writes a file of objects, which is there once all rows are in it, or once the job is ended that would write more.
 
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use thalweg_runtime::batch::Batch;
-use thalweg_runtime::element::RowKind;
+use thalweg_runtime::element::{CheckpointId, RowKind};
 use thalweg_runtime::operators::OperatorContext;
 use thalweg_runtime::sink::{SinkConnector, SinkPoll, SinkWriter};
 use thalweg_runtime::{Error, Result};
@@ -43,6 +43,8 @@ impl SinkConnector for SingleFileSink {
             rows: 0,
             text: Vec::new(),
             output,
+            endless: options.get("endless").and_then(serde_json::Value::as_bool).unwrap_or(false),
+            done: false,
         }))
     }
 }
@@ -57,6 +59,10 @@ struct SingleFileWriter {
     /// What is written and not handed on.
     text: Vec<u8>,
     output: OutputFile,
+    /// Whether the rows have no end.
+    endless: bool,
+    /// Whether the file is there.
+    done: bool,
 }
 
 impl SingleFileWriter {
@@ -82,7 +88,8 @@ impl SingleFileWriter {
 
 impl SinkWriter for SingleFileWriter {
     fn write(&mut self, batch: Batch, cx: &mut OperatorContext<'_>) -> Result<SinkPoll> {
-        if !self.output.ready(cx.waker)? {
+        // What comes behind the last barrier is not wanted.
+        if self.done || !self.output.ready(cx.waker)? {
             return Ok(SinkPoll::Full(batch));
         }
         self.rows += batch.num_rows() as u64;
@@ -95,7 +102,14 @@ impl SinkWriter for SingleFileWriter {
         Ok(SinkPoll::Ready)
     }
 
+    fn commit(&mut self, _id: CheckpointId, cx: &mut OperatorContext<'_>) -> Result<bool> {
+        if self.endless && cx.job.is_settling() { self.finish(cx) } else { Ok(true) }
+    }
+
     fn finish(&mut self, cx: &mut OperatorContext<'_>) -> Result<bool> {
+        if self.done {
+            return Ok(true);
+        }
         if !self.output.ready(cx.waker)? {
             return Ok(false);
         }
@@ -109,6 +123,7 @@ impl SinkWriter for SingleFileWriter {
             return Ok(false);
         }
         self.counter.add(std::mem::take(&mut self.rows));
+        self.done = true;
         Ok(true)
     }
 }

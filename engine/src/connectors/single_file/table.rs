@@ -152,7 +152,8 @@ fn plain_table(definition: &TableDefinition, path: &str, role: Role) -> Result<A
         ..FileOptions::default()
     };
     for (key, value) in others {
-        crate::catalog::set_option(&mut options, key, value)?;
+        let others = ["connector", "format", "path", "type", "dead-letter.table"];
+        crate::catalog::set_option(&mut options, (key, value), &others)?;
     }
     let table = FileTable::discover(&[path.to_string()], format, &options)?;
     Ok(Arc::new(table.with_constraints(definition.constraints.clone())))

@@ -12,6 +12,8 @@ use crate::connectors::files::{
 
 /// Rows of a Parquet row group when nothing else is said.
 const ROW_GROUP_ROWS: usize = 122_880;
+/// How long a file of rows without an end takes rows when nothing else is said.
+const ROLL_INTERVAL_NS: u64 = 10_000_000_000;
 
 /// How the values inside Parquet and Arrow files are compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,6 +63,10 @@ pub struct FileWriteOptions {
     pub run: u64,
     /// The number of a [`super::RowCounter`].
     pub counter: Option<u64>,
+    /// Whether the rows have no end: the files of a folder appear one after the other then.
+    pub endless: bool,
+    /// How long such a file takes rows at most, in nanoseconds.
+    pub roll_interval_ns: u64,
 }
 
 impl FileWriteOptions {
@@ -103,6 +109,8 @@ impl FileWriteOptions {
             named: Vec::new(),
             run: 0,
             counter: None,
+            endless: false,
+            roll_interval_ns: ROLL_INTERVAL_NS,
         }
     }
 

@@ -2,7 +2,9 @@
 //!
 //! One subtask writes one file; several, or a path without an extension, write a folder of files. With `partition_by`
 //! rows go to a folder for each combination of values, and at most [`OPEN_FILES_MAX`] files are open at a time. What a
-//! folder holds already is looked at before the sink starts, see [`super::Replaced`].
+//! folder holds already is looked at before the sink starts, see [`super::Replaced`]. Files appear at the end, all of them
+//! or none. Where rows have no end, the files of a folder appear as they have taken rows for long enough, and all that is
+//! left when the job is ended; a file that is there is never written again.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -13,6 +15,7 @@ use arrow::array::{ArrayRef, RecordBatch};
 use arrow::compute::{SortColumn, lexsort_to_indices, partition, take_record_batch};
 use arrow::datatypes::{Schema, SchemaRef};
 use thalweg_runtime::batch::Batch;
+use thalweg_runtime::element::CheckpointId;
 use thalweg_runtime::env::Environment;
 use thalweg_runtime::operators::OperatorContext;
 use thalweg_runtime::sink::{SinkConnector, SinkPoll, SinkWriter};
@@ -62,10 +65,11 @@ struct FileWriter {
     input: SchemaRef,
     written: SchemaRef,
 
-    rows: u64,
     files: HashMap<String, Writing>,
-    /// Files with all their rows, committed at the end.
+    /// Files with all their rows that are not there yet.
     closed: Vec<Writing>,
+    /// Whether some file is there.
+    published: bool,
     clock: u64,
     files_made: u64,
     ending: bool,
@@ -75,6 +79,8 @@ struct FileWriter {
 struct Writing {
     encoder: Box<dyn Encoder>,
     output: OutputFile,
+    rows: u64,
+    begun_ns: u64,
     used_at: u64,
     ended: bool,
 }
@@ -98,9 +104,9 @@ impl FileWriter {
             counter,
             input,
             written,
-            rows: 0,
             files: HashMap::new(),
             closed: Vec::new(),
+            published: false,
             clock: 0,
             files_made: 0,
             ending: false,
@@ -129,6 +135,7 @@ impl FileWriter {
         }
         let writing = self.files.get_mut(folder).expect("it was put there just now");
         writing.used_at = self.clock;
+        writing.rows += batch.num_rows() as u64;
         writing.encoder.write(batch)?;
         if self.files.len() > 1 {
             let held: usize = self.files.values().map(|w| w.encoder.held_bytes()).sum();
@@ -152,6 +159,38 @@ impl FileWriter {
         Ok(())
     }
 
+    /// Closes all files that are open.
+    fn close_all(&mut self) -> Result<()> {
+        let files: Vec<String> = self.files.keys().cloned().collect();
+        files.into_iter().try_for_each(|key| self.close(Some(key)))
+    }
+
+    /// Closes files of a folder that have taken rows for long enough, where rows have no end.
+    fn roll(&mut self) -> Result<()> {
+        if !self.options.endless || self.single {
+            return Ok(());
+        }
+        let begun_before = self.env.monotonic_ns().saturating_sub(self.options.roll_interval_ns);
+        let old = self.files.iter().filter(|(_, writing)| writing.begun_ns <= begun_before);
+        let old: Vec<String> = old.map(|(key, _)| key.clone()).collect();
+        old.into_iter().try_for_each(|key| self.close(Some(key)))
+    }
+
+    /// Lets closed files appear; whether all of them are there.
+    fn publish(&mut self, waker: &Waker) -> Result<bool> {
+        let mut left = Vec::new();
+        for mut writing in std::mem::take(&mut self.closed) {
+            if writing.flush(0, waker)? && writing.output.commit(waker)? {
+                self.counter.add(writing.rows);
+                self.published = true;
+            } else {
+                left.push(writing);
+            }
+        }
+        self.closed = left;
+        Ok(self.closed.is_empty())
+    }
+
     fn open(&mut self, folder: &str) -> Result<Writing> {
         let target =
             if self.single { PathBuf::from(&self.options.path) } else { self.part_path(folder) };
@@ -159,6 +198,8 @@ impl FileWriter {
         Ok(Writing {
             encoder: encoder(&self.options, &self.written)?,
             output: OutputFile::new(&self.env, target, tag),
+            rows: 0,
+            begun_ns: self.env.monotonic_ns(),
             used_at: self.clock,
             ended: false,
         })
@@ -257,8 +298,11 @@ impl SinkWriter for FileWriter {
         if !self.flush(WRITE_BYTES, cx.waker)? {
             return Ok(SinkPoll::Full(batch));
         }
+        self.roll()?;
+        if self.options.endless {
+            self.publish(cx.waker)?;
+        }
         let batch = typed_batch(batch, &self.input)?;
-        self.rows += batch.num_rows() as u64;
         if self.options.partition_by.is_empty() {
             self.write_to("", &batch)?;
         } else {
@@ -267,30 +311,36 @@ impl SinkWriter for FileWriter {
         Ok(SinkPoll::Ready)
     }
 
+    fn commit(&mut self, _id: CheckpointId, cx: &mut OperatorContext<'_>) -> Result<bool> {
+        if !self.options.endless {
+            return Ok(true);
+        }
+        match cx.job.is_settling() {
+            true => self.close_all()?,
+            false => self.roll()?,
+        }
+        self.publish(cx.waker)
+    }
+
     fn finish(&mut self, cx: &mut OperatorContext<'_>) -> Result<bool> {
         if !self.ending {
             // A single file, and the first of a folder, exist even without a row, so that they can be read.
             if self.files.is_empty()
                 && self.closed.is_empty()
+                && !self.published
                 && self.options.partition_by.is_empty()
                 && (self.single || self.subtask == 0)
             {
                 let writing = self.open("")?;
                 self.files.insert(String::new(), writing);
             }
-            let files: Vec<String> = self.files.keys().cloned().collect();
-            files.into_iter().try_for_each(|key| self.close(Some(key)))?;
+            self.close_all()?;
             self.ending = true;
         }
+        // All files have all their bytes before the first one appears.
         if !self.flush(0, cx.waker)? {
             return Ok(false);
         }
-        for writing in &mut self.closed {
-            if !writing.output.commit(cx.waker)? {
-                return Ok(false);
-            }
-        }
-        self.counter.add(std::mem::take(&mut self.rows));
-        Ok(true)
+        self.publish(cx.waker)
     }
 }

@@ -25,8 +25,8 @@ pub(super) struct LiveRows {
     key: Option<Vec<usize>>,
     /// The columns by which rows are ordered that are shown.
     order: Vec<(usize, SortOptions)>,
-    /// The rows in the order in which they came: a batch and the place in it.
-    rows: BTreeMap<u64, (RecordBatch, usize)>,
+    /// The rows in the order in which they came: the text of the key, a batch and the place in it.
+    rows: BTreeMap<u64, (String, RecordBatch, usize)>,
     /// The rows of a key; of equal rows the last one goes first.
     places: HashMap<String, Vec<u64>>,
     next: u64,
@@ -95,15 +95,15 @@ impl LiveRows {
     }
 
     fn put(&mut self, key: String, rows: &RecordBatch, at: usize) {
-        let places = self.places.entry(key).or_default();
+        let places = self.places.entry(key.clone()).or_default();
         if self.key.is_some()
             && let Some(place) = places.last()
         {
-            self.rows.insert(*place, (rows.clone(), at));
+            self.rows.insert(*place, (key, rows.clone(), at));
             return;
         }
         places.push(self.next);
-        self.rows.insert(self.next, (rows.clone(), at));
+        self.rows.insert(self.next, (key, rows.clone(), at));
         self.next += 1;
         if self.rows.len() > ROWS_MAX {
             self.forget_first();
@@ -111,12 +111,13 @@ impl LiveRows {
     }
 
     fn forget_first(&mut self) {
-        let Some((first, _)) = self.rows.pop_first() else { return };
+        let Some((first, (key, ..))) = self.rows.pop_first() else { return };
         self.beyond += 1;
-        self.places.retain(|_, places| {
-            places.retain(|place| *place != first);
-            !places.is_empty()
-        });
+        let Some(places) = self.places.get_mut(&key) else { return };
+        places.retain(|place| *place != first);
+        if places.is_empty() {
+            self.places.remove(&key);
+        }
     }
 
     fn remove(&mut self, key: &str) {
@@ -147,14 +148,14 @@ impl LiveRows {
     }
 
     fn last(&self, schema: &SchemaRef, most: usize) -> Result<RecordBatch> {
-        let mut rows: Vec<&(RecordBatch, usize)> = self.rows.values().rev().take(most).collect();
+        let mut rows: Vec<_> = self.rows.values().rev().take(most).collect();
         rows.reverse();
         if rows.is_empty() {
             return Ok(RecordBatch::new_empty(schema.clone()));
         }
-        let batches: Vec<&RecordBatch> = rows.iter().map(|(batch, _)| batch).collect();
+        let batches: Vec<&RecordBatch> = rows.iter().map(|(_, batch, _)| batch).collect();
         let places: Vec<(usize, usize)> =
-            rows.iter().enumerate().map(|(nth, (_, at))| (nth, *at)).collect();
+            rows.iter().enumerate().map(|(nth, (.., at))| (nth, *at)).collect();
         Ok(interleave_record_batch(&batches, &places)?)
     }
 

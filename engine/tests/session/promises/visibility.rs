@@ -90,6 +90,12 @@ fn every_row_that_is_counted_as_late_can_be_read() {
             "SELECT k, window_start, count(*) FROM {table} GROUP BY k, window_start, window_end"
         )
     };
+    let first = |emit: &str| {
+        format!(
+            "SELECT k, v FROM (SELECT *, row_number() OVER (PARTITION BY window_start, window_end ORDER BY v) AS r \
+             FROM TUMBLE(TABLE e, DESCRIPTOR(ts), INTERVAL '10' SECOND)) WHERE r <= 1 {emit}"
+        )
+    };
     let hop = "HOP(TABLE e, DESCRIPTOR(ts), INTERVAL '5' SECOND, INTERVAL '10' SECOND)";
     let cumulate = "CUMULATE(TABLE e, DESCRIPTOR(ts), INTERVAL '5' SECOND, INTERVAL '10' SECOND)";
     let sessions = "SESSION(TABLE e PARTITION BY k, DESCRIPTOR(ts), INTERVAL '3' SECOND)";
@@ -101,6 +107,8 @@ fn every_row_that_is_counted_as_late_can_be_read() {
         windows(sessions),
         "SELECT date_trunc('minute', ts), max(v) FROM e GROUP BY 1".to_string(),
         "SELECT v, sum(v) OVER (PARTITION BY k ORDER BY ts) AS s FROM e".to_string(),
+        first("EMIT ON UPDATE"),
+        first("EMIT ON UPDATE ALLOW LATENESS INTERVAL '2' SECOND"),
     ] {
         for threads in [1, 4] {
             run(&session, &format!("SET threads = {threads}"));
@@ -110,6 +118,7 @@ fn every_row_that_is_counted_as_late_can_be_read() {
         }
     }
     assert!(counted(&session, &tumble("")) > 3, "there are late rows");
+    assert!(counted(&session, &first("EMIT ON UPDATE")) > 3, "also of first rows");
     run(&session, "SET execution.runtime_mode = automatic");
     // A bounded query has no late rows as a batch; what would be late of it as a stream is told all the same.
     assert!(number(&session, &format!("SELECT count(*) FROM {}", late(&tumble("")))) > 3);

@@ -9,13 +9,11 @@ use serde::{Deserialize, Serialize};
 use super::ChangelogWindowSpec;
 use crate::expr::{CompiledExpr, compile, positional_schema};
 use crate::job::JobContext;
+use crate::operators::doubled::Doubled;
 use crate::operators::event_time_window::CompletionSpec;
 use crate::operators::prelude::*;
 use crate::operators::time_bound::{TimeBound, times};
 use crate::rows::take_array;
-
-/// Rows below which nothing is looked through.
-const ROWS_MIN: usize = 8192;
 
 /// When partitions are forgotten by event time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -34,8 +32,8 @@ pub(super) struct Closing {
     bound: TimeBound,
     lateness_us: i64,
     closed_below: i64,
-    /// The number of rows at which closed partitions are looked for.
-    due: usize,
+    /// When closed partitions are looked for.
+    pub(super) search: Doubled,
 }
 
 impl Closing {
@@ -56,19 +54,19 @@ impl Closing {
             bound: TimeBound::new(bound, watermark_type, job)?,
             lateness_us: spec.lateness_us,
             closed_below: i64::MIN,
-            due: ROWS_MIN,
+            search: Doubled::default(),
         })
     }
 
-    /// The rows of a compact batch that are not late; the others are counted.
+    /// The rows of a compact batch that are not late; the others are dropped as such.
     pub(super) fn in_time(&self, batch: Batch, cx: &OperatorContext<'_>) -> Result<Batch> {
         let times = times(&self.time.evaluate(&batch)?)?;
         let is_late = |time: Option<i64>| time.is_some_and(|time| time < self.closed_below);
-        let late = times.iter().filter(|&time| is_late(time)).count();
-        if late == 0 {
+        if !times.iter().any(is_late) {
             return Ok(batch);
         }
-        OperatorMetrics::add(&cx.metrics.late_rows, late as u64);
+        let late: BooleanArray = times.iter().map(|time| Some(is_late(time))).collect();
+        cx.drop_late(PortId(0), vec![batch.filter(&late)?])?;
         let in_time: BooleanArray = times.iter().map(|time| Some(!is_late(time))).collect();
         batch.filter(&in_time)?.compact()
     }
@@ -84,16 +82,6 @@ impl Closing {
     /// The partition key that is the time.
     pub(super) fn key(&self) -> usize {
         self.key
-    }
-
-    /// Whether it is time to look through so many rows.
-    pub(super) fn is_due(&self, rows: usize) -> bool {
-        rows >= self.due
-    }
-
-    /// So many rows were left.
-    pub(super) fn note(&mut self, rows: usize) {
-        self.due = (2 * rows).max(ROWS_MIN);
     }
 
     /// Which of some times are those of closed partitions.

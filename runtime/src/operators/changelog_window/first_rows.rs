@@ -195,12 +195,12 @@ impl FirstRows {
         closing: &mut Closing,
         untouched: Option<&mut Untouched>,
     ) -> Result<()> {
-        if !closing.is_due(self.chains.len() + self.chains.partitions()) {
+        if !closing.search.is_due(self.chains.len() + self.chains.partitions()) {
             return Ok(());
         }
         let closed = closing.are_closed(&self.chains.partition_key(closing.key())?)?;
         let kept = self.forget(|partition| !closed[partition as usize])?;
-        closing.note(self.chains.len() + self.chains.partitions());
+        closing.search.note(self.chains.len() + self.chains.partitions());
         if let (Some(untouched), Some(kept)) = (untouched, kept) {
             untouched.renumber(|old| kept.binary_search(&old).ok().map(|new| new as RowId));
         }

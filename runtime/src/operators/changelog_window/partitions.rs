@@ -185,7 +185,7 @@ impl Partitions {
         closing: &mut Closing,
         untouched: Option<&mut Untouched>,
     ) -> Result<()> {
-        if !closing.is_due(self.rows.len()) {
+        if !closing.search.is_due(self.rows.len()) {
             return Ok(());
         }
         let ids = self.rows_of(|_, _| true);
@@ -194,7 +194,7 @@ impl Partitions {
         let gone: Vec<RowId> =
             ids.into_iter().zip(closed).filter_map(|(id, closed)| closed.then_some(id)).collect();
         self.forget(&gone, untouched)?;
-        closing.note(self.rows.len());
+        closing.search.note(self.rows.len());
         Ok(())
     }
 

@@ -19,12 +19,11 @@ use crate::error::{Error, Result};
 use crate::job::JobContext;
 use crate::memory::Reservation;
 use crate::operators::OperatorContext;
+use crate::operators::doubled::Doubled;
 use crate::operators::untouched::Untouched;
 use crate::operators::window::{Carried, Progress, WindowSpec};
 use crate::rows::{NO_ROW, RowId};
 
-/// Rows below which nothing is searched for what time alone lets go.
-const SWEEP_ROWS_MIN: usize = 8192;
 /// The time of rows without one, which come last.
 const NO_TIME: i64 = i64::MAX;
 
@@ -38,8 +37,8 @@ pub(super) struct History {
     untouched: Option<Untouched>,
     /// Rows that wait for time to pass, by the time that they wait for.
     waiting: BTreeMap<i64, Vec<RowId>>,
-    /// The number of rows at which those are searched for that time alone lets go.
-    sweep_at: usize,
+    /// When rows are searched for that time alone lets go.
+    sweep: Doubled,
 }
 
 /// The rows of some partitions.
@@ -91,7 +90,7 @@ impl History {
             },
             rows,
             waiting: BTreeMap::new(),
-            sweep_at: SWEEP_ROWS_MIN,
+            sweep: Doubled::default(),
         })
     }
 
@@ -303,7 +302,7 @@ impl History {
     fn sweep(&mut self, bound: Option<i64>, partitions: &mut Vec<RowId>) {
         let by_time_alone = self.reach.rows_before == Some(0) && self.reach.time_before > 0;
         let Some(bound) = bound.filter(|_| by_time_alone) else { return };
-        if self.rows.len() < self.sweep_at {
+        if !self.sweep.is_due(self.rows.len()) {
             return;
         }
         let unseen = bound.saturating_sub(self.reach.time_before);
@@ -311,7 +310,7 @@ impl History {
         self.rows.list_all(&mut ids);
         ids.retain(|&id| self.rows.is_marked(id) && self.rows.time(id) < unseen);
         partitions.extend(ids.iter().map(|&id| self.rows.partition(id)));
-        self.sweep_at = (2 * (self.rows.len() - ids.len())).max(SWEEP_ROWS_MIN);
+        self.sweep.note(self.rows.len() - ids.len());
     }
 
     /// Appends everything to a snapshot.
@@ -357,6 +356,6 @@ impl History {
             untouched.clear();
         }
         self.waiting.clear();
-        self.sweep_at = SWEEP_ROWS_MIN;
+        self.sweep = Doubled::default();
     }
 }

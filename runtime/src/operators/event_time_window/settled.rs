@@ -120,7 +120,8 @@ impl Settled {
 
     /// Drops rows that wait and are not wanted, if there may be many.
     fn prune(&mut self) -> Result<()> {
-        let Some(pruning) = self.pruning.as_mut().filter(|p| p.is_due(self.held.rows())) else {
+        let Some(pruning) = self.pruning.as_mut().filter(|p| p.search.is_due(self.held.rows()))
+        else {
             return Ok(());
         };
         if let Some(rows) = self.held.take_below(None)? {
@@ -128,7 +129,7 @@ impl Settled {
             let times = times(&self.time.evaluate(&rows)?)?;
             self.held.add(rows, &times)?;
         }
-        pruning.note(self.held.rows());
+        pruning.search.note(self.held.rows());
         Ok(())
     }
 
